@@ -31,5 +31,6 @@ pub mod secret_search;
 pub mod simulator;
 pub mod sol_schema;
 pub mod sources;
+pub mod tacker_hooks;
 pub mod testbed;
 pub mod upgrades;

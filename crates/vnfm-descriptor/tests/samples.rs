@@ -48,6 +48,7 @@ const SAMPLES: &[&str] = &[
     "vnf-rolling-1",
     "vnf-rolling-2",
     "vnf-script-hooks",
+    "vnf-tacker-script",
 ];
 
 #[test]

@@ -34,6 +34,7 @@ mod library;
 mod lock;
 mod process_runner;
 mod registry;
+mod script_driver;
 mod services;
 mod thread_runner;
 

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use vnfm_core::ports::PortError;
+use vnfm_core::ports::{PortError, ScriptProtocol};
 
 /// Name of the lock file in the plugin folder.
 pub const LOCK_FILE: &str = "plugins.lock";
@@ -64,6 +64,9 @@ pub struct PackagePin {
     pub sha256: String,
     /// The scripts that its hooks run; for information only.
     pub scripts: Vec<String>,
+    /// The protocol of its Python scripts; absent: JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<ScriptProtocol>,
 }
 
 impl Pin {
@@ -126,11 +129,11 @@ impl Lock {
         self.packages.push(pin);
     }
 
-    /// Whether the package with this SHA-256 may run scripts.
-    pub(crate) fn allows_scripts(&self, sha256: &str) -> bool {
+    /// The pin of the package with this SHA-256, which may run scripts.
+    pub(crate) fn package(&self, sha256: &str) -> Option<&PackagePin> {
         self.packages
             .iter()
-            .any(|pin| pin.sha256.eq_ignore_ascii_case(sha256))
+            .find(|pin| pin.sha256.eq_ignore_ascii_case(sha256))
     }
 
     /// Writes the lock file atomically.

@@ -8,13 +8,14 @@ use crate::isolation::Isolation;
 use crate::library::{self, Inspection, Libraries};
 use crate::lock::{LOCK_FILE, Lock, Pin, newer};
 use crate::process_runner::{self, ProcessDriver, Starter};
+use crate::script_driver;
 use crate::thread_runner::Threads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::{
     Clock, Declaration, DriverId, DriverVersion, HookDriverRef, HookScriptRef, MgmtDriver,
-    MgmtDrivers, PortError, replaced,
+    MgmtDrivers, PortError, ScriptProtocol, replaced,
 };
 use vnfm_plugin_abi::Plugin;
 
@@ -285,19 +286,21 @@ impl PluginHost {
         Ok(driver)
     }
 
-    /// The name of the plugin that runs `script`, if the script's package is allowed to run scripts.
-    fn script_plugin(
+    /// The protocol of `script`, if its package is allowed to run scripts; `None` is JSON.
+    fn allowed_protocol(
         &self,
         hook: &HookDriverRef<'_>,
         script: HookScriptRef<'_>,
-    ) -> Result<&str, PortError> {
+    ) -> Result<Option<ScriptProtocol>, PortError> {
+        let lock = Lock::read(&self.config.dir)?;
+        let pin = lock.package(script.package);
         let allowed = match self.config.scripts.allow {
             AllowedScripts::All => true,
             AllowedScripts::None => false,
-            AllowedScripts::Pinned => Lock::read(&self.config.dir)?.allows_scripts(script.package),
+            AllowedScripts::Pinned => pin.is_some(),
         };
         if allowed {
-            return Ok(&self.config.scripts.plugin);
+            return Ok(pin.and_then(|pin| pin.protocol));
         }
         let action = format!(
             "run `{}` of the package for `{}`",
@@ -413,14 +416,17 @@ impl MgmtDrivers for PluginHost {
     fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         // The script's package must be allowed, whichever version of the plugin runs it.
         let script = self.script(wanted);
-        let runs_script = script.map(|script| self.script_plugin(wanted, script));
-        let plugin = runs_script.transpose()?.or(wanted.plugin);
+        let protocol = script.map(|script| self.allowed_protocol(wanted, script));
+        let protocol = protocol.transpose()?;
+        let runs_script = protocol.map(|_| self.config.scripts.plugin.as_str());
+        let plugin = runs_script.or(wanted.plugin);
         let implementation = wanted.implementation;
-        match wanted.version {
+        let driver = match wanted.version {
             DriverVersion::Newest => self.find(implementation, plugin),
             DriverVersion::Deployed(deployed) => self.find(implementation, Some(deployed)),
             DriverVersion::Exact(began) => self.find_exact(began, implementation, plugin),
-        }
+        }?;
+        Ok(script_driver::with_protocol(driver, protocol.flatten()))
     }
 
     fn list(&self) -> Vec<Declaration> {

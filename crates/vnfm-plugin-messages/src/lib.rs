@@ -27,7 +27,7 @@ pub use effects::{Effects, NewVim};
 pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
-pub use request::{Artifact, Dependent, HookRequest, Instance, RegisteredVim};
+pub use request::{Artifact, Dependent, HookRequest, Instance, RegisteredVim, ScriptProtocol};
 pub use secret::Secret;
 pub use ssh::{Command, FileUpload, Output, SshTarget};
 

@@ -109,6 +109,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
+    /// Protocol that an administrator allowed for the package's Python scripts; absent: this request on standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_protocol: Option<ScriptProtocol>,
     /// RFC 3339 time at which the hook is stopped.
     pub deadline: String,
     /// Number of this attempt of the hook, from 1.
@@ -154,6 +157,7 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             change_current_package: None,
             snapshot: None,
             artifacts: Vec::new(),
+            script_protocol: None,
             deadline: String::new(),
             attempt: 1,
             more: Object::new(),
@@ -205,6 +209,7 @@ impl HookRequest<Value> {
             change_current_package: self.change_current_package,
             snapshot: self.snapshot,
             artifacts: self.artifacts,
+            script_protocol: self.script_protocol,
             deadline: self.deadline,
             attempt: self.attempt,
             more: self.more,
@@ -430,4 +435,25 @@ impl Artifact {
             type_: type_.into(),
         }
     }
+}
+
+/// How the Python scripts of a package exchange data with the VNFM, if not by [`HookRequest`] and effects as JSON.
+///
+/// ```
+/// use vnfm_plugin_sdk::ScriptProtocol;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// assert_eq!(from_value::<ScriptProtocol>(json!("tacker")).unwrap(), ScriptProtocol::Tacker);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "How the Python scripts of a package exchange data with the VNFM.")
+)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ScriptProtocol {
+    /// That of OpenStack Tacker's API version 2: pickled dictionaries on standard input and output.
+    Tacker,
 }

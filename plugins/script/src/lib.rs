@@ -6,6 +6,7 @@
 //! hosts ─────── the VNFCs by name, with the login of each                      hosts.rs
 //! bridge ────── a socket through which the script calls the VNFM's services    bridge.rs, python/vnfm.py
 //! playbook ──── inventory and variables for Ansible                            ansible.rs, python/*.py
+//! tacker ────── pickles for scripts that were written for OpenStack Tacker         tacker.rs, python/tacker_launcher.py
 //! run ───────── request on standard input, log on standard error               child.rs, log_lines.rs
 //! effects ───── standard output, validated against the schema                  effects.rs
 //! ```
@@ -22,6 +23,7 @@ mod hosts;
 mod kind;
 mod log_lines;
 mod params;
+mod tacker;
 
 use bridge::{Bridge, BridgeState};
 use child::{Child, End};
@@ -129,7 +131,12 @@ impl Script {
             self.config.http,
         );
         let bridge = Bridge::open(state, &folder.socket()).map_err(|error| no_folder(&error))?;
-        let mut command = self.command(kind, &artifact.path, &folder)?;
+        let mut command = self.command(kind, &folder)?;
+        let launched = tacker::is_used(kind, request.script_protocol);
+        if launched {
+            command.arg(tacker::launcher(&folder).map_err(|error| no_folder(&error))?);
+        }
+        command.arg(folder.package().join(&artifact.path));
         if kind == Kind::Ansible {
             ansible::prepare(&mut command, &folder, &hosts).map_err(|error| {
                 match error.kind() {
@@ -150,7 +157,7 @@ impl Script {
             .map_err(|error| self.no_interpreter(kind, &error))?;
         let end = child.ended().await?;
         drop(bridge);
-        result(&cx, kind, &artifact.path, &end)
+        result(&cx, (kind, launched), &artifact.path, &end)
     }
 
     fn program(&self, kind: Kind) -> &Path {
@@ -161,8 +168,8 @@ impl Script {
         }
     }
 
-    /// The command that runs the script, with a new environment and its files in the private folder.
-    fn command(&self, kind: Kind, path: &str, folder: &Folder) -> Result<Command, DriverError> {
+    /// The command that runs scripts, with a new environment and its files in the private folder.
+    fn command(&self, kind: Kind, folder: &Folder) -> Result<Command, DriverError> {
         let program = self.program(kind);
         std::fs::metadata(program).map_err(|error| self.no_interpreter(kind, &error))?;
         let mut command = Command::new(program);
@@ -176,7 +183,6 @@ impl Script {
             .env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("VNFM_SOCKET", folder.socket());
         command.envs([("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8"), ("USER", "vnfm")]);
-        command.arg(folder.package().join(path));
         Ok(command)
     }
 
@@ -230,7 +236,12 @@ fn no_folder(error: &std::io::Error) -> DriverError {
 }
 
 /// The hook's result, from how the script ended.
-fn result(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects, DriverError> {
+fn result(
+    cx: &HookContext,
+    (kind, launched): (Kind, bool),
+    path: &str,
+    end: &End,
+) -> Result<Effects, DriverError> {
     if end.status.success() {
         return effects::read(cx, &end.output).map_err(|error| error.phase(path));
     }
@@ -239,11 +250,10 @@ fn result(cx: &HookContext, kind: Kind, path: &str, end: &End) -> Result<Effects
     }
     let error = match end.status.code() {
         Some(code) => {
-            let detail = format!(
-                "`{path}` failed with exit code {code}{}",
-                kind.meaning(code)
-            );
-            let error = DriverError::new("script-failed", detail).exit_code(code);
+            let cause = tacker::cause(kind, launched, &end.last_lines);
+            let (name, what) = cause.unwrap_or(("script-failed", kind.meaning(code)));
+            let detail = format!("`{path}` failed with exit code {code}{what}");
+            let error = DriverError::new(name, detail).exit_code(code);
             if kind.is_temporary(code) {
                 error.retryable()
             } else {
@@ -294,6 +304,12 @@ pub const MEANINGS: &[Meaning] = &[
         "script-failed",
         "the script failed with an exit code; the message has its last lines",
         "fix what they report; scripts use exit code 75 if a retry may help",
+    ),
+    Meaning::new(
+        "pickled-request",
+        "the script reads its request as a pickle, as scripts for OpenStack Tacker do, and its package is not allowed to",
+        "review the script, then run `vnfmctl plugin allow --package ID --protocol tacker`; or port it, as \
+         `docs/how-to/scripts-for-tacker.md` shows",
     ),
     Meaning::new(
         "script-killed",

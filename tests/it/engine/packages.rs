@@ -303,6 +303,14 @@ async fn what_is_not_possible_is_refused_with_what_would_be() {
             "vnfm_rolling",
         ),
         (
+            with(
+                SECOND,
+                json!({"additionalParams": {"lcm-operation-coordinate-old-vnf": "Scripts/a.py"}}),
+            ),
+            "request.bad-parameters",
+            "lcm-operation-coordinate-old-vnf",
+        ),
+        (
             rolling(json!({"paralel": 2})),
             "request.bad-parameters",
             "unknown field `paralel`",

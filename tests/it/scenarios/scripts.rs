@@ -4,6 +4,7 @@
 use serde_json::json;
 use vnfm_tests::programs::program;
 use vnfm_tests::simulator::Simulator;
+use vnfm_tests::tacker_hooks;
 use vnfm_tests::testbed::Testbed;
 
 const SAMPLE: &str = "vnf-script-hooks";
@@ -129,4 +130,34 @@ fn plugin_run_runs_a_script_without_a_server() {
         "{words}"
     );
     assert!(words.contains("info: web-2 has the page"), "{words}");
+}
+
+#[test]
+fn a_script_for_tacker_runs_once_an_administrator_allows_its_protocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Simulator::start(folder.path(), &[]);
+    let testbed = Testbed::new(folder, &world.clouds(), world.ssh_port(), "info");
+    tacker_hooks::run(&testbed);
+    world.assert_clean();
+}
+
+#[test]
+fn plugin_run_runs_a_script_for_tacker() {
+    let sample = vnfm_tests::sources::root().join("vnfd-samples/vnf-tacker-script");
+    let output = std::process::Command::new(program("vnfmctl"))
+        .args(["plugin", "run"])
+        .arg(program("libmgmt_script.so"))
+        .arg("instantiate_end")
+        .arg("--package")
+        .arg(&sample)
+        .arg("--hosts")
+        .arg(sample.join("requests/hosts.yaml"))
+        .arg("--request")
+        .arg(sample.join("requests/hook.yaml"))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    let effects: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(effects["metadata"], json!({"site": "north", "servers": 1}));
 }

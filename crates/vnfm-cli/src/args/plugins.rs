@@ -1,6 +1,6 @@
 //! `vnfmctl plugin …`: for operators of a server, and for plugin authors.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Commands for the plugins of a server, and for plugin authors.
@@ -17,6 +17,9 @@ pub enum Plugin {
         /// product name, or a local folder or .csar
         #[arg(long, value_name = "ID|PATH")]
         package: Option<String>,
+        /// Protocol of the package's Python scripts, if it is not the VNFM's own
+        #[arg(long, requires = "package")]
+        protocol: Option<Protocol>,
         /// The server's plugin folder [default: `plugins` in the default data folder]
         #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
         dir: Option<PathBuf>,
@@ -30,6 +33,13 @@ pub enum Plugin {
     Run(Box<Run>),
     /// Scaffold a plugin: a crate with one hook and its tests, inputs for `plugin run`, and a package whose VNFD names it
     New(NewPlugin),
+}
+
+/// A protocol of Python scripts that were written for another VNFM.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Protocol {
+    /// OpenStack Tacker, API version 2: pickled dictionaries on standard input and output
+    Tacker,
 }
 
 /// A hook to run, and its environment.

@@ -1,7 +1,7 @@
 //! `vnfmctl plugin …`: `list` queries the server; all others work on local files.
 
 use super::plugin_run;
-use crate::args::{Format, Plugin};
+use crate::args::{Format, Plugin, Protocol};
 use crate::client::{Client, Failure, Outcome, local};
 use crate::output::{Column, Output, tell};
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use vnfm::ports::ScriptProtocol;
 use vnfm_descriptor::{Artifact, Flavour, Package};
 use vnfm_plugin_host::{Lock, PackagePin, Pin, Scripts, file_sha256, inspect};
 
@@ -51,12 +52,18 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
         }
         Plugin::Run(args) => plugin_run::run(output, &args).await,
         Plugin::New(args) => super::new::plugin(output, &args),
-        Plugin::Allow { file, package, dir } => {
+        Plugin::Allow {
+            file,
+            package,
+            protocol,
+            dir,
+        } => {
             let dir = dir.map_or_else(default_dir, Ok)?;
             if let Some(file) = file {
                 return allow(client, output, &file, &dir).await;
             }
-            allow_package(client, output, &package.unwrap_or_default(), &dir).await
+            let package = (package.unwrap_or_default(), protocol);
+            allow_package(client, output, package, &dir).await
         }
     }
 }
@@ -95,8 +102,13 @@ async fn allow(client: &Client, output: Output, file: &Path, dir: &Path) -> Outc
 }
 
 /// Allows what a package contains for its hooks: each library individually, all scripts through the package.
-async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path) -> Outcome<()> {
-    let (opened, _file) = super::package::local_or_onboarded(client, named).await?;
+async fn allow_package(
+    client: &Client,
+    output: Output,
+    (named, protocol): (String, Option<Protocol>),
+    dir: &Path,
+) -> Outcome<()> {
+    let (opened, _file) = super::package::local_or_onboarded(client, &named).await?;
     let package = &opened.package;
     let hooks = || package.vnfd().flavours.values().flat_map(Flavour::hooks);
     let artifacts = || hooks().filter_map(|hook| hook.artifact.as_ref());
@@ -111,14 +123,14 @@ async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path)
             hint: format!("set `file` of the {SHARED_LIBRARY} artifact to the library"),
         });
     }
-    let unpacked = unpack(package, &libraries, named)?;
+    let unpacked = unpack(package, &libraries, &named)?;
     for file in sorted_files(unpacked.path())? {
         allow(client, output, &file, dir).await?;
     }
     if scripts.is_empty() {
         Ok(())
     } else {
-        allow_scripts(output, package, &scripts, dir)
+        allow_scripts(output, package, (&scripts, protocol), dir)
     }
 }
 
@@ -126,18 +138,23 @@ async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path)
 fn allow_scripts(
     output: Output,
     package: &Package,
-    scripts: &BTreeSet<&str>,
+    (scripts, protocol): (&BTreeSet<&str>, Option<Protocol>),
     dir: &Path,
 ) -> Outcome<()> {
+    if protocol.is_none() {
+        warn_of_pickles(package, scripts);
+    }
     let (vnfd_id, sha256) = (
         package.vnfd().descriptor_id.clone(),
         package.sha256().to_owned(),
     );
     let scripts = scripts.iter().map(|script| (*script).to_owned()).collect();
+    let protocol = protocol.map(|Protocol::Tacker| ScriptProtocol::Tacker);
     let pin = PackagePin {
         vnfd_id,
         sha256,
         scripts,
+        protocol,
     };
     let failed =
         |error: std::io::Error| local(format!("cannot create `{}`: {error}", dir.display()));
@@ -168,6 +185,23 @@ fn allow_scripts(
         ));
     }
     Ok(())
+}
+
+/// Warns of scripts that unpickle their standard input: with JSON on it, they fail.
+fn warn_of_pickles(package: &Package, scripts: &BTreeSet<&str>) {
+    for script in scripts {
+        let text = package.read(script).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        if ["pickle.load(sys.stdin", "pickle.loads(sys.stdin"]
+            .iter()
+            .any(|call| text.contains(call))
+        {
+            tell(&format!(
+                "warning: `{script}` reads a pickled request, as scripts for OpenStack Tacker do: add `--protocol tacker`, or \
+                 port it (docs/how-to/scripts-for-tacker.md)"
+            ));
+        }
+    }
 }
 
 /// Unpacks libraries of a package into a temporary folder.

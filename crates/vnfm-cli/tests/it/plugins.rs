@@ -115,6 +115,48 @@ async fn the_libraries_of_a_package_are_pinned() {
 }
 
 #[tokio::test]
+async fn the_protocol_of_scripts_is_allowed_explicitly() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("plugins");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vnfd-samples/vnf-tacker-script"
+    );
+    let dir_argument = dir.to_str().unwrap();
+    let allow = [
+        "plugin",
+        "allow",
+        "--package",
+        sample,
+        "--dir",
+        dir_argument,
+    ];
+    let pin = || {
+        let text = std::fs::read_to_string(dir.join("plugins.lock")).unwrap();
+        let lock: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(lock["packages"].as_array().unwrap().len(), 1, "{lock}");
+        lock["packages"][0].clone()
+    };
+    let without = run(&allow, "").await;
+    assert!(
+        without.code == 0 && without.messages.contains("add `--protocol tacker`"),
+        "{without:?}"
+    );
+    assert!(pin().get("protocol").is_none());
+    let tacker = [&allow[..], &["--protocol", "tacker"]].concat();
+    let with = run(&tacker, "").await;
+    assert!(
+        with.code == 0 && !with.messages.contains("pickled"),
+        "{with:?}"
+    );
+    assert_eq!(pin()["protocol"], "tacker");
+    run(&allow, "").await;
+    assert!(pin().get("protocol").is_none(), "revoked");
+    let library = ["plugin", "allow", "lib.so", "--protocol", "tacker"];
+    assert_eq!(run(&library, "").await.code, 2, "only for a package");
+}
+
+#[tokio::test]
 async fn a_server_with_another_plugin_folder_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let (library, dir) = (library(folder.path()), folder.path().join("plugins"));

@@ -43,7 +43,7 @@ use attributes::Attributes;
 use destination::Destination;
 use serde_json::Value;
 use vnfm_descriptor::{Component, PackagePath};
-use vnfm_types::{ChangeCurrentVnfPkgRequest, LcmOperationState, LcmOperationType};
+use vnfm_types::{ChangeCurrentVnfPkgRequest, KeyValuePairs, LcmOperationState, LcmOperationType};
 
 /// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
 pub const OPERATION: Operation = Operation {
@@ -81,6 +81,7 @@ pub const STEPS: &[Step] = &[
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: ChangeCurrentVnfPkgRequest = requested.request()?;
     let rolling = Rolling::requested(Some(&request.additional_params)).map_err(bad_parameters)?;
+    refuse_coordination(&request.additional_params)?;
     retarget::check_same_vim(requested, &request.vim_connection_info).await?;
     let to = destination::find(requested, &request.vnfd_id).await?;
     let instance = requested.instance;
@@ -105,6 +106,25 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     target.modifies = vec!["vnfdId".to_owned()];
     target.deployment = Some(deployment);
     Ok(target)
+}
+
+/// Names of parameters for scripts that Tacker runs after each changed VNFC.
+const COORDINATION: [&str; 2] = [
+    "lcm-operation-coordinate-new-vnf",
+    "lcm-operation-coordinate-old-vnf",
+];
+
+/// Refuses a request whose client expects such scripts to be run.
+fn refuse_coordination(params: &KeyValuePairs) -> Result<(), Refusal> {
+    let named = |name: &&str| params.get(*name).is_some_and(|script| !script.is_null());
+    let Some(name) = COORDINATION.into_iter().find(named) else {
+        return Ok(());
+    };
+    let what = format!("`additionalParams.{name}`: coordination scripts are not run");
+    Err(bad_parameters(what).hint(
+        "remove the parameter, and name the script as hook `change_current_package_end` of the new VNFD, as \
+         `docs/how-to/scripts-for-tacker.md` shows",
+    ))
 }
 
 fn bad_parameters(what: String) -> Refusal {

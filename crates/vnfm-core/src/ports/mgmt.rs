@@ -11,7 +11,7 @@ use vnfm_types::{KeyValuePairs, VnfcResourceInfo};
 pub use vnfm_plugin_messages::{
     Artifact as HookArtifact, Connectivity as HookConnectivity, Declaration,
     Dependent as HookDependent, Effects, HookDeclaration, Instance as HookInstance, NewVim,
-    RegisteredVim as HookVim,
+    RegisteredVim as HookVim, ScriptProtocol,
 };
 
 /// The request that a hook gets, with the engine's types of the inventory.

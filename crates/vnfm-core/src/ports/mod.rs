@@ -64,7 +64,7 @@ pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
     HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
     HookPackageChange, HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver,
-    MgmtDrivers, NewVim, REPLACED, replaced,
+    MgmtDrivers, NewVim, REPLACED, ScriptProtocol, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;

@@ -29,6 +29,7 @@ const MEMBERS: &[&str] = &[
     "dependents",
     "heal",
     "artifacts",
+    "scriptProtocol",
     "deadline",
     "attempt",
 ];

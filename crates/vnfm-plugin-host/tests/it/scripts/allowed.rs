@@ -24,6 +24,7 @@ async fn scripts_run_only_if_their_package_is_allowed() {
         vnfd_id: "d".into(),
         sha256: sha256.into(),
         scripts: vec!["Scripts/hook".into()],
+        protocol: None,
     };
     lock.add_package(pin("0ther"));
     lock.write(world.plugins.dir()).unwrap();

@@ -6,6 +6,7 @@ mod apart;
 mod failures;
 mod playbooks;
 mod secrets;
+mod tacker;
 
 use crate::world::{AMPLE, Folder, RealClock, built, request, runner};
 use async_trait::async_trait;
@@ -70,6 +71,11 @@ impl HookHost for Side {
                 }
                 let stdout = format!("{command}\n");
                 Ok(json!({"exitCode": 0, "stdout": stdout, "stderr": "", "truncated": false}))
+            }
+            "checkpoint.get" => {
+                let saved = self.requests("checkpoint.put");
+                let last = saved.iter().rev().find(|put| put["key"] == request["key"]);
+                Ok(json!({"value": last.map(|put| &put["value"])}))
             }
             "cancelled" => Ok(json!({"cancelled": self.cancelled.load(Ordering::Relaxed)})),
             _ => Ok(json!({})),
