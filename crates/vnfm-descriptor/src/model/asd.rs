@@ -178,7 +178,7 @@ pub struct OciImage {
     pub name: String,
     /// Digest of its manifest or index: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Everything that it consists of; what references others comes after them, so the image's own manifest is the last.
+    /// Everything that it consists of, what is referenced first: the image's own manifest or index is the last.
     pub blobs: Vec<OciBlob>,
 }
 

@@ -146,8 +146,11 @@ async fn a_package_with_an_asd_lists_its_images_and_artifacts() {
     let blob = |text: &str| {
         let hash = hex::encode(Sha256::digest(text));
         let path = format!("{folder}/blobs/sha256/{hash}");
-        let descriptor = json!({"mediaType": "application/octet-stream", "digest": format!("sha256:{hash}"), "size": text.len()});
-        (path, descriptor)
+        let digest = format!("sha256:{hash}");
+        (
+            path,
+            json!({"mediaType": "text/plain", "digest": digest, "size": text.len()}),
+        )
     };
     let (layer_path, layer) = blob("layer");
     let (config_path, config) = blob("{}");
