@@ -439,8 +439,8 @@ fn a_damaged_image_is_refused() {
     let named = json!({"name": "web:1"});
     let layer = format!("images/web/blobs/{}", digest("web").replace(':', "/"));
     let index = "images/web/index.json".to_owned();
-    let whole = web(&named);
-    let escaping = whole[&index].replace("sha256:", "sha256:../../../");
+    let complete = web(&named);
+    let escaping = complete[&index].replace("sha256:", "sha256:../../../");
     for (path, text, expected) in [
         (
             &layer,
@@ -468,7 +468,7 @@ fn a_damaged_image_is_refused() {
             "has no `name` annotation in its `index.json`",
         ),
     ] {
-        let mut layout = whole.clone();
+        let mut layout = complete.clone();
         match text {
             Some(text) => drop(layout.insert(path.clone(), text.to_owned())),
             None => drop(layout.remove(path)),
