@@ -1,4 +1,4 @@
-//! Hashes of files: the algorithms, and the hashes that the manifest and `TOSCA.meta` state.
+//! Hashes of files: the algorithms, and the hashes that the manifest, `TOSCA.meta` and the names of image blobs state.
 
 use crate::codes;
 use crate::finding::{Finding, Span};
@@ -52,7 +52,7 @@ impl Algorithm {
     }
 }
 
-/// The hash that a manifest or `TOSCA.meta` states for a file.
+/// The hash that a manifest, `TOSCA.meta` or its own name states for a file.
 pub(crate) struct Expected {
     pub(crate) algorithm: Algorithm,
     pub(crate) hash: String,
@@ -60,11 +60,12 @@ pub(crate) struct Expected {
     pub(crate) stated_by: StatedBy,
 }
 
-/// The file that states a hash.
+/// What states a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatedBy {
     Manifest,
     ToscaMeta,
+    BlobName,
 }
 
 impl StatedBy {
@@ -72,11 +73,27 @@ impl StatedBy {
         match self {
             StatedBy::Manifest => "the manifest",
             StatedBy::ToscaMeta => "`TOSCA.meta`",
+            StatedBy::BlobName => "its name",
+        }
+    }
+
+    fn hint(self) -> String {
+        match self {
+            StatedBy::BlobName => "copy the image into the layout again".to_owned(),
+            StatedBy::Manifest | StatedBy::ToscaMeta => {
+                let by = self.name();
+                format!("the file was changed after {by} was written; update its hash")
+            }
         }
     }
 }
 
 impl Expected {
+    /// Whether `other` states the same hash.
+    fn is_same(&self, other: &Expected) -> bool {
+        self.algorithm == other.algorithm && self.hash.eq_ignore_ascii_case(&other.hash)
+    }
+
     /// The finding for a file with another hash, if `real` is one.
     pub(crate) fn differs(&self, path: &str, real: &str) -> Option<Finding> {
         if self.hash.eq_ignore_ascii_case(real) {
@@ -84,8 +101,10 @@ impl Expected {
         }
         let by = self.stated_by.name();
         let message = format!("`{path}` does not have the hash that {by} states, but {real}");
-        let hint = format!("the file was changed after {by} was written; update its hash");
-        Some(Finding::new(codes::MANIFEST_HASH, self.span.clone(), message).hint(hint))
+        Some(
+            Finding::new(codes::MANIFEST_HASH, self.span.clone(), message)
+                .hint(self.stated_by.hint()),
+        )
     }
 }
 
@@ -100,6 +119,7 @@ impl ExpectedHashes {
     pub(crate) fn add(&mut self, path: String, expected: Expected) {
         match self.by_path.entry(path) {
             Entry::Vacant(place) => drop(place.insert(expected)),
+            Entry::Occupied(place) if place.get().is_same(&expected) => {}
             Entry::Occupied(place) => self.more.push((place.key().clone(), expected)),
         }
     }

@@ -35,6 +35,7 @@ mod located;
 mod manifest_writer;
 mod meta_hashes;
 mod model;
+mod oci;
 mod order;
 mod pack;
 mod package;
@@ -70,7 +71,7 @@ pub use model::{
     ClusterCapabilities, ClusterLabel, Component, ComponentMapping, ConnectivityKind, Container,
     Cp, CpKind, CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
     InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
-    MonitoringParameter, NoPackagePath, OciImage, PackageChange, PackagePath, Qos,
+    MonitoringParameter, NoPackagePath, OciBlob, OciImage, PackageChange, PackagePath, Qos,
     RequestedCapability, RequiredPlugin, RequiredResource, ScaleDirection, ScaleError, ScaleStatus,
     ScaledSize, ScalingAspect, SecurityGroupRule, Storage, StorageKind, SupportedInterface,
     SwImage, Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,

@@ -9,6 +9,7 @@ use crate::external::External;
 use crate::finding::{Finding, Span};
 use crate::hashes::{Algorithm, Expected, ExpectedHashes, StatedBy};
 use crate::meta_hashes;
+use crate::oci;
 use crate::path::{base, folder, has_extension, normalise};
 use crate::sink::Sink;
 use serde::Serialize;
@@ -111,6 +112,7 @@ pub(crate) fn read(
     for (path, hash) in stated.collect::<Vec<_>>().into_iter().chain(hashes) {
         expected.add(path, hash);
     }
+    oci::add_hashes(archive, &mut expected);
     let externals = manifest
         .as_ref()
         .map(|manifest| externals(manifest, sink))

@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use serde_json::json;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
-use vnfm_descriptor::{Asd, AsdDialect, DeploymentItem, Findings, Limits, Package, codes};
+use vnfm_descriptor::{
+    Asd, AsdDialect, DeploymentItem, Findings, Limits, OciImage, Package, codes,
+};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -314,42 +318,193 @@ fn errors_in_an_asd_are_reported() {
     }
 }
 
+fn digest(text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// Files of an image layout, by path.
+type Layout = BTreeMap<String, String>;
+
+/// A reference to a blob, which is added to the layout.
+fn add_blob(layout: &mut Layout, (folder, kind, text): (&str, &str, &str)) -> Value {
+    let digest = digest(text);
+    let path = format!("{folder}/blobs/{}", digest.replace(':', "/"));
+    layout.insert(path, text.to_owned());
+    json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": digest, "size": text.len()})
+}
+
+/// A reference to the manifest of an image with two layers, which is added to the layout.
+fn add_image(layout: &mut Layout, folder: &str, text: &str) -> Value {
+    let config = add_blob(layout, (folder, "config.v1+json", "{}"));
+    let own = add_blob(layout, (folder, "layer.v1.tar", text));
+    let common = add_blob(layout, (folder, "layer.v1.tar", "base"));
+    let manifest = json!({"schemaVersion": 2, "config": config, "layers": [common, own]});
+    add_blob(layout, (folder, "manifest.v1+json", &manifest.to_string()))
+}
+
+fn add_index(layout: &mut Layout, folder: &str, index: &Value) {
+    layout.insert(format!("{folder}/oci-layout"), "{}".to_owned());
+    layout.insert(format!("{folder}/index.json"), index.to_string());
+}
+
+/// A layout in `images/web` with one image.
+fn web(annotations: &Value) -> Layout {
+    let mut layout = Layout::new();
+    let mut image = add_image(&mut layout, "images/web", "web");
+    image["annotations"] = annotations.clone();
+    add_index(&mut layout, "images/web", &json!({"manifests": [image]}));
+    layout
+}
+
+fn files(layout: &Layout) -> Vec<(&str, &str)> {
+    let files = layout.iter();
+    files.map(|(path, text)| (&**path, &**text)).collect()
+}
+
+fn images_in(layout: &Layout) -> Vec<OciImage> {
+    let mut all = vec![META, MANIFEST, ("Definitions/asd.yaml", ORAN)];
+    all.extend(CHARTS);
+    all.extend(files(layout));
+    let package = try_package(&all).unwrap_or_else(|findings| panic!("{findings}"));
+    package.asd().unwrap().images.clone()
+}
+
 #[test]
-fn an_image_layout_without_a_name_is_an_error() {
-    let layout = (
-        "images/web/oci-layout",
-        "{\"imageLayoutVersion\": \"1.0.0\"}",
-    );
-    let unnamed = findings(
-        ORAN,
-        &[layout, ("images/web/index.json", "{\"manifests\": [{}]}")],
-    );
+fn an_image_lists_its_blobs_before_its_manifest() {
+    let layout = web(&json!({"name": "acme/web:1"}));
+    let images = images_in(&layout);
+    assert_eq!(images.len(), 1);
+    let image = &images[0];
+    assert_eq!((&*image.layout, &*image.name), ("images/web", "acme/web:1"));
+    let blobs: Vec<&str> = image.blobs.iter().map(|blob| &*blob.digest).collect();
+    assert_eq!(blobs[..3], [digest("{}"), digest("base"), digest("web")]);
+    assert_eq!(blobs[3..], [&*image.digest]);
+    let manifests: Vec<bool> = image.blobs.iter().map(|blob| blob.manifest).collect();
+    assert_eq!(manifests, [false, false, false, true]);
+    for blob in &image.blobs {
+        let text = &layout[&blob.path];
+        assert_eq!(
+            (digest(text), text.len() as u64),
+            (blob.digest.clone(), blob.size)
+        );
+    }
     assert_eq!(
-        unnamed,
-        ["E-ASD the image in `images/web` has no `name` annotation in its `index.json`"]
+        image.blobs[3].media_type,
+        "application/vnd.oci.image.manifest.v1+json"
     );
 }
 
 #[test]
-fn images_are_named_by_their_layout() {
-    let package = try_package(&[
-        META,
-        MANIFEST,
-        ("Definitions/asd.yaml", ORAN),
-        CHARTS[0],
-        CHARTS[1],
-        ("images/web/oci-layout", "{}"),
-        ("images/web/index.json", "{\"manifests\": [{\"annotations\": {\"name\": \"web:1\"}}]}"),
-        ("images/db/oci-layout", "{}"),
-        ("images/db/index.json", "{\"manifests\": [{\"annotations\": {\"org.opencontainers.image.ref.name\": \"db:2\"}}]}"),
-    ])
-    .unwrap_or_else(|findings| panic!("{findings}"));
-    let names: Vec<(&str, &str)> = package
-        .asd()
-        .unwrap()
-        .images
+fn images_are_named_by_either_annotation() {
+    let mut layout = web(&json!({"name": "web:1"}));
+    let mut db = add_image(&mut layout, "images/db", "db");
+    db["annotations"] = json!({"org.opencontainers.image.ref.name": "reg.example:5000/acme/db:2"});
+    add_index(&mut layout, "images/db", &json!({"manifests": [db]}));
+    let images = images_in(&layout);
+    let names: Vec<(&str, &str)> = images
         .iter()
-        .map(|image| (image.layout.as_str(), image.name.as_str()))
+        .map(|image| (&*image.layout, &*image.name))
         .collect();
-    assert_eq!(names, [("images/db", "db:2"), ("images/web", "web:1")]);
+    assert_eq!(
+        names,
+        [
+            ("images/db", "reg.example:5000/acme/db:2"),
+            ("images/web", "web:1")
+        ]
+    );
+}
+
+#[test]
+fn a_named_index_is_an_image_for_several_architectures() {
+    let mut layout = Layout::new();
+    let one = add_image(&mut layout, "images/web", "amd64");
+    let other = add_image(&mut layout, "images/web", "arm64");
+    let index = json!({"manifests": [one, other], "annotations": {"name": "web:1"}});
+    add_index(&mut layout, "images/web", &index);
+    let images = images_in(&layout);
+    assert_eq!(images.len(), 1);
+    assert_eq!(images[0].digest, digest(&index.to_string()));
+    // Two manifests with a layer of their own each; configuration and base are shared; the index is the last.
+    let last = images[0].blobs.last().unwrap();
+    assert_eq!(
+        (images[0].blobs.len(), &*last.path),
+        (7, "images/web/index.json")
+    );
+}
+
+#[test]
+fn a_damaged_image_is_refused() {
+    let named = json!({"name": "web:1"});
+    let layer = format!("images/web/blobs/{}", digest("web").replace(':', "/"));
+    let index = "images/web/index.json".to_owned();
+    let complete = web(&named);
+    let escaping = complete[&index].replace("sha256:", "sha256:../../../");
+    for (path, text, expected) in [
+        (
+            &layer,
+            Some("wEb"),
+            "does not have the hash that its name states",
+        ),
+        (
+            &layer,
+            None,
+            "E-ASD the image in `images/web` lacks its blob",
+        ),
+        (
+            &index,
+            Some("{"),
+            "E-ASD the image index or manifest cannot be read",
+        ),
+        (
+            &index,
+            Some(&*escaping),
+            "E-ASD the image in `images/web` references the invalid digest",
+        ),
+        (
+            &index,
+            Some("{\"manifests\": []}"),
+            "has no `name` annotation in its `index.json`",
+        ),
+    ] {
+        let mut layout = complete.clone();
+        match text {
+            Some(text) => drop(layout.insert(path.clone(), text.to_owned())),
+            None => drop(layout.remove(path)),
+        }
+        let found = findings(ORAN, &files(&layout));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(expected), "{found:?}");
+    }
+    for name in ["../web:1", "web:1/../../x", "Web:1", "web:1?x", "web\n", ""] {
+        let found = findings(ORAN, &files(&web(&json!({"name": name}))));
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert!(found[0].contains("is not a valid reference"), "{found:?}");
+    }
+}
+
+#[test]
+fn a_blob_of_another_size_than_stated_is_refused() {
+    let layout = web(&json!({"name": "web:1"}));
+    let index = &layout["images/web/index.json"];
+    let mut stated: Value = serde_json::from_str(index).unwrap();
+    stated["manifests"][0]["size"] = json!(1);
+    let mut changed = layout.clone();
+    changed.insert("images/web/index.json".to_owned(), stated.to_string());
+    let found = findings(ORAN, &files(&changed));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("but its reference states 1"), "{found:?}");
+}
+
+#[test]
+fn two_images_cannot_share_a_name() {
+    let mut layout = web(&json!({"name": "web:1"}));
+    let mut other = add_image(&mut layout, "images/other", "other");
+    other["annotations"] = json!({"name": "web:1"});
+    add_index(&mut layout, "images/other", &json!({"manifests": [other]}));
+    assert_eq!(
+        findings(ORAN, &files(&layout)),
+        ["E-ASD two different images have the name `web:1`"]
+    );
 }

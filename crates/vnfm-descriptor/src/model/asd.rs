@@ -174,6 +174,26 @@ pub struct RequiredPlugin {
 pub struct OciImage {
     /// Folder of the layout in the package.
     pub layout: String,
-    /// The `name` annotation: the tag that the image gets.
+    /// The `name` annotation: the tag that the image gets, `PATH:TAG`.
     pub name: String,
+    /// Digest of its manifest or index: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Everything that it consists of, what is referenced first: the image's own manifest or index is the last.
+    pub blobs: Vec<OciBlob>,
+}
+
+/// A part of a container image: a layer, a configuration, a manifest or an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct OciBlob {
+    /// `sha256:` and 64 hexadecimal digits; verified when the package was opened.
+    pub digest: String,
+    /// Media type, as its reference states it.
+    pub media_type: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Path of the file in the package.
+    pub path: String,
+    /// Whether it is a manifest or an index, which a registry takes separately.
+    pub manifest: bool,
 }

@@ -21,8 +21,8 @@ mod scaling;
 mod seconds;
 
 pub use asd::{
-    Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, OciImage,
-    RequiredPlugin, RequiredResource,
+    Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, OciBlob,
+    OciImage, RequiredPlugin, RequiredResource,
 };
 pub use compute::{Container, CpuPinning, HugePages, Mciop, RequestedCapability};
 pub use flavour::{

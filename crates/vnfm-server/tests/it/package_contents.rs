@@ -142,14 +142,30 @@ async fn a_list_includes_images_and_artifacts_only_on_request(bench: &Bench, inf
 
 #[tokio::test]
 async fn a_package_with_an_asd_lists_its_images_and_artifacts() {
-    let index =
-        json!({"manifests": [{"annotations": {"name": "example.com/web:1.2"}}]}).to_string();
+    let folder = "Artifacts/images/web";
+    let blob = |text: &str| {
+        let hash = hex::encode(Sha256::digest(text));
+        let path = format!("{folder}/blobs/sha256/{hash}");
+        let digest = format!("sha256:{hash}");
+        (
+            path,
+            json!({"mediaType": "text/plain", "digest": digest, "size": text.len()}),
+        )
+    };
+    let (layer_path, layer) = blob("layer");
+    let (config_path, config) = blob("{}");
+    let manifest = json!({"config": config, "layers": [layer]}).to_string();
+    let (manifest_path, mut image) = blob(&manifest);
+    image["annotations"] = json!({"name": "example.com/web:1.2"});
+    let index = json!({"manifests": [image]}).to_string();
     let content = with(
         "asd-web",
         &[
             ("Artifacts/images/web/oci-layout", "{}".into()),
             ("Artifacts/images/web/index.json", index.clone()),
-            ("Artifacts/images/web/blobs/sha256/aa", "layer".into()),
+            (&layer_path, "layer".into()),
+            (&config_path, "{}".into()),
+            (&manifest_path, manifest.clone()),
         ],
     );
     let bench = Bench::new().await;
@@ -162,7 +178,10 @@ async fn a_package_with_an_asd_lists_its_images_and_artifacts() {
         ("version", json!("1.2")),
         ("checksum", sha256(&index)),
         ("containerFormat", json!("DOCKER")),
-        ("size", json!(index.len() + "{}".len() + "layer".len())),
+        (
+            "size",
+            json!(index.len() + manifest.len() + 2 * "{}".len() + "layer".len()),
+        ),
         ("imagePath", json!("Artifacts/images/web")),
     ] {
         assert_eq!(images[0][member], value, "{member}: {info:#}");

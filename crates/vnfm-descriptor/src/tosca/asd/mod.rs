@@ -17,8 +17,9 @@ use crate::archive::Archive;
 use crate::codes;
 use crate::finding::{Finding, Span};
 use crate::limits::Limits;
-use crate::model::{Asd, AsdDialect, AsdExtCpd, DeploymentItem, Flavour, OciImage, Vnfd};
-use crate::path::{base, folder, resolve};
+use crate::model::{Asd, AsdDialect, AsdExtCpd, DeploymentItem, Flavour, Vnfd};
+use crate::oci;
+use crate::path::{folder, resolve};
 use crate::sink::Sink;
 use crate::variables::is_name;
 use crate::yaml::Node;
@@ -171,7 +172,7 @@ impl Reader<'_, '_> {
             enhanced_cluster_capabilities: field(properties, &["enhancedClusterCapabilities"])
                 .map(|node| self.capabilities(node)),
             deployment_items,
-            images: self.images(),
+            images: oci::images(self.archive, self.limits, self.sink),
         })
     }
 
@@ -294,53 +295,6 @@ impl Reader<'_, '_> {
             self.sink
                 .add(finding.hint("use letters, digits and `_`, and do not start with a digit"));
         }
-    }
-
-    /// Images in OCI layout: each `index.json` next to an `oci-layout` names its image.
-    fn images(&mut self) -> Vec<OciImage> {
-        let layouts: Vec<String> = self
-            .archive
-            .paths()
-            .filter(|path| base(path) == "oci-layout")
-            .map(|path| folder(path).to_owned())
-            .collect();
-        let mut images = Vec::new();
-        for layout in layouts {
-            let index = if layout.is_empty() {
-                "index.json".to_owned()
-            } else {
-                format!("{layout}/index.json")
-            };
-            let read = self.archive.read(&index, self.limits.file_bytes).ok();
-            let json: Option<serde_json::Value> =
-                read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let manifests = json.as_ref().and_then(|json| json["manifests"].as_array());
-            let names: Vec<&str> = manifests
-                .into_iter()
-                .flatten()
-                .chain(json.as_ref())
-                .filter_map(|node| {
-                    let annotations = &node["annotations"];
-                    let name = annotations.get("name");
-                    name.or_else(|| annotations.get("org.opencontainers.image.ref.name"))?
-                        .as_str()
-                })
-                .collect();
-            if names.is_empty() {
-                let finding = Finding::new(
-                    codes::ASD,
-                    Span::file(&index),
-                    format!("the image in `{layout}` has no `name` annotation in its `index.json`"),
-                );
-                self.sink
-                    .add(finding.hint("set it to the tag that the image gets in the registry"));
-            }
-            images.extend(names.iter().map(|name| OciImage {
-                layout: layout.clone(),
-                name: (*name).to_owned(),
-            }));
-        }
-        images
     }
 
     /// A file in the package, relative to the ASD or to the root.
