@@ -17,7 +17,9 @@ use crate::ports::{ClusterCapabilities, NodeCapabilities, Observed};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
-use vnfm_descriptor::{ClusterCapabilities as Required, ClusterLabel, RequiredPlugin, RequiredResource};
+use vnfm_descriptor::{
+    ClusterCapabilities as Required, ClusterLabel, RequiredPlugin, RequiredResource,
+};
 
 /// The label by which node feature discovery can announce a loaded module; its name follows.
 const MODULE_LABEL: &str = "feature.node.kubernetes.io/kernel-loadedmodule.";
@@ -26,9 +28,17 @@ const MAX_NAMED: usize = 5;
 
 /// The kinds by which plugins are recognized: parts of the plugin's name in lower case, API group, kind.
 const PLUGIN_KINDS: &[(&[&str], &str, &str)] = &[
-    (&["multus", "multus-cni"], "k8s.cni.cncf.io", "NetworkAttachmentDefinition"),
+    (
+        &["multus", "multus-cni"],
+        "k8s.cni.cncf.io",
+        "NetworkAttachmentDefinition",
+    ),
     (&["kubevirt"], "kubevirt.io", "VirtualMachine"),
-    (&["volume-snapshots", "snapshot-controller", "csi-snapshotter"], "snapshot.storage.k8s.io", "VolumeSnapshot"),
+    (
+        &["volume-snapshots", "snapshot-controller", "csi-snapshotter"],
+        "snapshot.storage.k8s.io",
+        "VolumeSnapshot",
+    ),
 ];
 
 /// How much a requirement matters.
@@ -94,7 +104,10 @@ impl fmt::Display for RequirementOutcome {
 }
 
 /// The outcome of each requirement, in the order of the descriptor's attributes.
-pub fn match_cluster(required: &Required, offered: &ClusterCapabilities) -> Vec<RequirementOutcome> {
+pub fn match_cluster(
+    required: &Required,
+    offered: &ClusterCapabilities,
+) -> Vec<RequirementOutcome> {
     let mut outcomes = Vec::new();
     if let Some(least) = &required.min_kernel_version {
         outcomes.push(kernel_version(least, offered));
@@ -140,16 +153,30 @@ fn on_nodes(
         let found = "the cluster has no node that takes pods now".to_owned();
         return mandatory(requirement, (Verdict::Unknown, found));
     }
-    let with = |verdict| nodes.iter().copied().filter(move |node| meets(node) == verdict);
+    let with = |verdict| {
+        nodes
+            .iter()
+            .copied()
+            .filter(move |node| meets(node) == verdict)
+    };
     let meeting: Vec<String> = with(Some(true)).map(|node| node.name.clone()).collect();
     let undecided = with(None).count();
     let (verdict, found) = if !meeting.is_empty() {
-        let found = format!("on {} of {} nodes: {}", meeting.len(), nodes.len(), named(&meeting));
+        let found = format!(
+            "on {} of {} nodes: {}",
+            meeting.len(),
+            nodes.len(),
+            named(&meeting)
+        );
         (Verdict::Met, found)
     } else {
         let found: BTreeSet<String> = nodes.iter().map(|node| has(node)).collect();
         let found = named(&found.into_iter().collect::<Vec<_>>());
-        let verdict = if undecided > 0 { Verdict::Unknown } else { Verdict::NotMet };
+        let verdict = if undecided > 0 {
+            Verdict::Unknown
+        } else {
+            Verdict::NotMet
+        };
         (verdict, found)
     };
     RequirementOutcome {
@@ -174,12 +201,12 @@ fn kernel_version(least: &str, offered: &ClusterCapabilities) -> RequirementOutc
         let found = format!("`{least}` does not begin with numbers, so it cannot be compared");
         return mandatory(requirement, (Verdict::Unknown, found));
     };
-    let meets = |node: &NodeCapabilities| {
-        Some(version_numbers(&node.kernel_version)? >= required)
-    };
-    on_nodes(requirement, offered, meets, |node| match &*node.kernel_version {
-        "" => "a node that reports no kernel version".to_owned(),
-        version => format!("kernel {version}"),
+    let meets = |node: &NodeCapabilities| Some(version_numbers(&node.kernel_version)? >= required);
+    on_nodes(requirement, offered, meets, |node| {
+        match &*node.kernel_version {
+            "" => "a node that reports no kernel version".to_owned(),
+            version => format!("kernel {version}"),
+        }
     })
 }
 
@@ -189,7 +216,9 @@ fn version_numbers(text: &str) -> Option<Vec<u64>> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let numeric = &text[..end.unwrap_or(text.len())];
     let parts = numeric.split('.').filter(|part| !part.is_empty());
-    let mut numbers = parts.map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    let mut numbers = parts
+        .map(|part| part.parse().ok())
+        .collect::<Option<Vec<u64>>>()?;
     if numbers.is_empty() {
         return None;
     }
@@ -206,10 +235,13 @@ fn kernel_module(module: &str, loaded: bool, offered: &ClusterCapabilities) -> R
         false => format!("absence of the kernel module `{module}`"),
     };
     let meets = |node: &NodeCapabilities| Some(has_module(node, module)? == loaded);
-    on_nodes(requirement, offered, meets, |node| match has_module(node, module) {
-        Some(true) => "it is loaded".to_owned(),
-        Some(false) => "it is not loaded".to_owned(),
-        None => "nodes whose modules are unknown: node feature discovery reports none of them".to_owned(),
+    on_nodes(requirement, offered, meets, |node| {
+        match has_module(node, module) {
+            Some(true) => "it is loaded".to_owned(),
+            Some(false) => "it is not loaded".to_owned(),
+            None => "nodes whose modules are unknown: node feature discovery reports none of them"
+                .to_owned(),
+        }
     })
 }
 
@@ -218,7 +250,8 @@ fn has_module(node: &NodeCapabilities, module: &str) -> Option<bool> {
     let plain = |name: &str| name.replace('-', "_");
     let module = plain(module.trim());
     let label = node.labels.iter().find(|(name, _)| {
-        name.strip_prefix(MODULE_LABEL).is_some_and(|name| plain(name) == module)
+        name.strip_prefix(MODULE_LABEL)
+            .is_some_and(|name| plain(name) == module)
     });
     if let Some((_, value)) = label {
         return Some(value != "false");
@@ -227,7 +260,10 @@ fn has_module(node: &NodeCapabilities, module: &str) -> Option<bool> {
     Some(modules.iter().any(|name| plain(name) == module))
 }
 
-fn custom_resource(resource: &RequiredResource, offered: &ClusterCapabilities) -> RequirementOutcome {
+fn custom_resource(
+    resource: &RequiredResource,
+    offered: &ClusterCapabilities,
+) -> RequirementOutcome {
     let kind = resource.kind.trim();
     let version = resource.api_version.as_deref();
     let requirement = match version {
@@ -238,11 +274,18 @@ fn custom_resource(resource: &RequiredResource, offered: &ClusterCapabilities) -
         let found = "this is a description and no kind, so it cannot be compared".to_owned();
         return mandatory(requirement, (Verdict::Unknown, found));
     }
-    mandatory(requirement, served(kind, |group, known| match version {
-        None => true,
-        Some(version) if version.contains('/') => format!("{group}/{known}") == version,
-        Some(version) => known == version,
-    }, offered))
+    mandatory(
+        requirement,
+        served(
+            kind,
+            |group, known| match version {
+                None => true,
+                Some(version) if version.contains('/') => format!("{group}/{known}") == version,
+                Some(version) => known == version,
+            },
+            offered,
+        ),
+    )
 }
 
 /// Whether a kind is served in a group and version that `is_wanted` accepts.
@@ -258,20 +301,30 @@ fn served(
     let of_kind: Vec<(&str, &str)> = apis
         .iter()
         .filter_map(|api| api.strip_suffix(kind)?.strip_suffix('/'))
-        .map(|group_version| group_version.rsplit_once('/').unwrap_or(("", group_version)))
+        .map(|group_version| {
+            group_version
+                .rsplit_once('/')
+                .unwrap_or(("", group_version))
+        })
         .collect();
     let texts = |all: &mut dyn Iterator<Item = &(&str, &str)>| {
         let texts = all.map(|(group, version)| format!("{group}/{version}"));
         named(&texts.collect::<Vec<_>>())
     };
-    let mut wanted = of_kind.iter().filter(|(group, version)| is_wanted(group, version)).peekable();
+    let mut wanted = of_kind
+        .iter()
+        .filter(|(group, version)| is_wanted(group, version))
+        .peekable();
     if wanted.peek().is_some() {
         return (Verdict::Met, format!("served in {}", texts(&mut wanted)));
     }
     let found = if of_kind.is_empty() {
         format!("the cluster does not serve the kind `{kind}`")
     } else {
-        format!("the cluster serves the kind `{kind}` only in {}", texts(&mut of_kind.iter()))
+        format!(
+            "the cluster serves the kind `{kind}` only in {}",
+            texts(&mut of_kind.iter())
+        )
     };
     (Verdict::NotMet, found)
 }
@@ -281,9 +334,10 @@ fn cluster_label(label: &ClusterLabel, offered: &ClusterCapabilities) -> Require
     let meets = |node: &NodeCapabilities| {
         let mut labels = node.labels.iter();
         Some(match text.split_once('=') {
-            Some((key, value)) => {
-                node.labels.get(key.trim()).is_some_and(|found| found == value.trim())
-            }
+            Some((key, value)) => node
+                .labels
+                .get(key.trim())
+                .is_some_and(|found| found == value.trim()),
             None => labels.any(|(key, value)| (key == text && value != "false") || value == text),
         })
     };
@@ -308,9 +362,10 @@ fn plugin(plugin: &RequiredPlugin, offered: &ClusterCapabilities) -> Requirement
     };
     let (verdict, found) = plugin_found(plugin.name.trim(), offered);
     let outcome = match (verdict, &plugin.version) {
-        (Verdict::Met, Some(_)) => {
-            (Verdict::Unknown, format!("{found}; the version of the plugin cannot be read"))
-        }
+        (Verdict::Met, Some(_)) => (
+            Verdict::Unknown,
+            format!("{found}; the version of the plugin cannot be read"),
+        ),
         _ => (verdict, found),
     };
     mandatory(requirement, outcome)
@@ -318,7 +373,9 @@ fn plugin(plugin: &RequiredPlugin, offered: &ClusterCapabilities) -> Requirement
 
 fn plugin_found(name: &str, offered: &ClusterCapabilities) -> (Verdict, String) {
     let lower = name.to_ascii_lowercase();
-    let known = PLUGIN_KINDS.iter().find(|(names, _, _)| names.contains(&&*lower));
+    let known = PLUGIN_KINDS
+        .iter()
+        .find(|(names, _, _)| names.contains(&&*lower));
     if let Some((_, group, kind)) = known {
         return served(kind, |served, _| served == *group, offered);
     }
@@ -331,7 +388,11 @@ fn plugin_found(name: &str, offered: &ClusterCapabilities) -> (Verdict, String) 
         }
     }
     if let Observed::Known(nodes) = &offered.nodes
-        && nodes.iter().any(|node| node.allocatable.get(name).is_some_and(|amount| amount != "0"))
+        && nodes.iter().any(|node| {
+            node.allocatable
+                .get(name)
+                .is_some_and(|amount| amount != "0")
+        })
     {
         return (Verdict::Met, format!("the extended resource `{name}`"));
     }

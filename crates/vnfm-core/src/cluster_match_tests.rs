@@ -1,7 +1,12 @@
 use super::*;
 use std::collections::BTreeMap;
 
-fn node(name: &str, kernel: &str, labels: &[(&str, &str)], modules: Option<&[&str]>) -> NodeCapabilities {
+fn node(
+    name: &str,
+    kernel: &str,
+    labels: &[(&str, &str)],
+    modules: Option<&[&str]>,
+) -> NodeCapabilities {
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     NodeCapabilities {
         name: name.to_owned(),
@@ -26,7 +31,12 @@ fn cluster(nodes: Vec<NodeCapabilities>, apis: &[&str]) -> ClusterCapabilities {
 
 fn label(text: &str, mandatory: bool) -> RequirementOutcome {
     let nodes = vec![
-        node("a", "", &[("topology.kubernetes.io/region", "Boston"), ("gpu", "true")], None),
+        node(
+            "a",
+            "",
+            &[("topology.kubernetes.io/region", "Boston"), ("gpu", "true")],
+            None,
+        ),
         node("b", "", &[("edge", "false")], None),
     ];
     let mut label = ClusterLabel::default();
@@ -57,9 +67,16 @@ fn kernel_versions_are_compared_number_by_number() {
 fn one_node_is_enough_and_is_named() {
     let mut cordoned = node("c", "6.9", &[], None);
     cordoned.schedulable = false;
-    let nodes = vec![node("a", "5.4", &[], None), node("b", "6.1", &[], None), cordoned];
+    let nodes = vec![
+        node("a", "5.4", &[], None),
+        node("b", "6.1", &[], None),
+        cordoned,
+    ];
     let outcome = kernel_version("5.10", &cluster(nodes, &[]));
-    assert_eq!((outcome.verdict, outcome.nodes), (Verdict::Met, vec!["b".to_owned()]));
+    assert_eq!(
+        (outcome.verdict, outcome.nodes),
+        (Verdict::Met, vec!["b".to_owned()])
+    );
     assert_eq!(outcome.found, "on 1 of 2 nodes: b");
 }
 
@@ -67,7 +84,15 @@ fn one_node_is_enough_and_is_named() {
 fn modules_that_nobody_reports_are_unknown_and_not_absent() {
     let discovered = node("a", "", &[], Some(&["sctp", "nf_nat"]));
     let silent = node("b", "", &[], None);
-    let labelled = node("c", "", &[("feature.node.kubernetes.io/kernel-loadedmodule.sctp", "true")], None);
+    let labelled = node(
+        "c",
+        "",
+        &[(
+            "feature.node.kubernetes.io/kernel-loadedmodule.sctp",
+            "true",
+        )],
+        None,
+    );
     for (nodes, module, loaded, verdict) in [
         (vec![&discovered], "sctp", true, Verdict::Met),
         (vec![&discovered], "nf-nat", true, Verdict::Met),
@@ -88,7 +113,12 @@ fn modules_that_nobody_reports_are_unknown_and_not_absent() {
 
 #[test]
 fn a_custom_resource_is_served_in_the_version_that_is_named() {
-    let apis = ["apps/v1", "redis.io/v1/Redis", "v1/Pod", "redis.io/v1beta1/Redis"];
+    let apis = [
+        "apps/v1",
+        "redis.io/v1/Redis",
+        "v1/Pod",
+        "redis.io/v1beta1/Redis",
+    ];
     for (kind, version, verdict) in [
         ("Redis", None, Verdict::Met),
         ("Redis", Some("redis.io/v1"), Verdict::Met),
@@ -102,7 +132,10 @@ fn a_custom_resource_is_served_in_the_version_that_is_named() {
         let outcome = custom_resource(&resource, &cluster(Vec::new(), &apis));
         assert_eq!(outcome.verdict, verdict, "{outcome}");
     }
-    let outcome = custom_resource(&resource("Redis", Some("redis.io/v2")), &cluster(Vec::new(), &apis));
+    let outcome = custom_resource(
+        &resource("Redis", Some("redis.io/v2")),
+        &cluster(Vec::new(), &apis),
+    );
     assert!(outcome.found.contains("redis.io/v1beta1"), "{outcome}");
 }
 
@@ -133,16 +166,24 @@ fn only_what_is_mandatory_and_certainly_missing_prevents_a_deployment() {
     assert!(!label("Oslo", false).prevents());
     let none = kernel_version("5.10", &cluster(Vec::new(), &[]));
     assert!(!none.prevents(), "a cluster may grow: {none}");
-    let unreadable = ClusterCapabilities { nodes: Observed::unknown("403: forbidden"), ..cluster(Vec::new(), &[]) };
+    let unreadable = ClusterCapabilities {
+        nodes: Observed::unknown("403: forbidden"),
+        ..cluster(Vec::new(), &[])
+    };
     let unreadable = kernel_version("5.10", &unreadable);
-    assert!(!unreadable.prevents() && unreadable.found.contains("403"), "{unreadable}");
+    assert!(
+        !unreadable.prevents() && unreadable.found.contains("403"),
+        "{unreadable}"
+    );
 }
 
 #[test]
 fn a_plugin_is_recognized_by_what_it_brings() {
     let multus = "k8s.cni.cncf.io/v1/NetworkAttachmentDefinition";
     let mut accelerated = node("a", "", &[], None);
-    accelerated.allocatable.insert("example.com/fpga".to_owned(), "2".to_owned());
+    accelerated
+        .allocatable
+        .insert("example.com/fpga".to_owned(), "2".to_owned());
     for (name, version, apis, verdict) in [
         ("Multus-CNI", None, vec![multus], Verdict::Met),
         ("Multus-CNI", None, vec![], Verdict::NotMet),

@@ -32,8 +32,8 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`](super::Watcher::waiting) | yes |
 
 use super::{
-    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, PortError, Power, Recorded, Release, ResourceChange,
-    ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, PortError, Power, Recorded,
+    Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
