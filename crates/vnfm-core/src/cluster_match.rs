@@ -153,14 +153,12 @@ fn on_nodes(
         let found = "the cluster has no node that takes pods now".to_owned();
         return mandatory(requirement, (Verdict::Unknown, found));
     }
-    let with = |verdict| {
-        nodes
-            .iter()
-            .copied()
-            .filter(move |node| meets(node) == verdict)
-    };
-    let meeting: Vec<String> = with(Some(true)).map(|node| node.name.clone()).collect();
-    let undecided = with(None).count();
+    let verdicts: Vec<Option<bool>> = nodes.iter().map(|node| meets(node)).collect();
+    let decided = nodes.iter().zip(&verdicts);
+    let meeting: Vec<String> = decided
+        .filter(|(_, verdict)| **verdict == Some(true))
+        .map(|(node, _)| node.name.clone())
+        .collect();
     let (verdict, found) = if !meeting.is_empty() {
         let found = format!(
             "on {} of {} nodes: {}",
@@ -172,7 +170,7 @@ fn on_nodes(
     } else {
         let found: BTreeSet<String> = nodes.iter().map(|node| has(node)).collect();
         let found = named(&found.into_iter().collect::<Vec<_>>());
-        let verdict = if undecided > 0 {
+        let verdict = if verdicts.contains(&None) {
             Verdict::Unknown
         } else {
             Verdict::NotMet
@@ -230,10 +228,8 @@ fn version_numbers(text: &str) -> Option<Vec<u64>> {
 
 /// `loaded`: whether the module must be loaded, or must not.
 fn kernel_module(module: &str, loaded: bool, offered: &ClusterCapabilities) -> RequirementOutcome {
-    let requirement = match loaded {
-        true => format!("kernel module `{module}`"),
-        false => format!("absence of the kernel module `{module}`"),
-    };
+    let absence = if loaded { "" } else { "absence of the " };
+    let requirement = format!("{absence}kernel module `{module}`");
     let meets = |node: &NodeCapabilities| Some(has_module(node, module)? == loaded);
     on_nodes(requirement, offered, meets, |node| {
         match has_module(node, module) {
@@ -307,26 +303,32 @@ fn served(
                 .unwrap_or(("", group_version))
         })
         .collect();
-    let texts = |all: &mut dyn Iterator<Item = &(&str, &str)>| {
-        let texts = all.map(|(group, version)| format!("{group}/{version}"));
-        named(&texts.collect::<Vec<_>>())
-    };
-    let mut wanted = of_kind
+    let wanted: Vec<(&str, &str)> = of_kind
         .iter()
+        .copied()
         .filter(|(group, version)| is_wanted(group, version))
-        .peekable();
-    if wanted.peek().is_some() {
-        return (Verdict::Met, format!("served in {}", texts(&mut wanted)));
+        .collect();
+    if !wanted.is_empty() {
+        return (
+            Verdict::Met,
+            format!("served in {}", group_versions(&wanted)),
+        );
     }
     let found = if of_kind.is_empty() {
         format!("the cluster does not serve the kind `{kind}`")
     } else {
-        format!(
-            "the cluster serves the kind `{kind}` only in {}",
-            texts(&mut of_kind.iter())
-        )
+        let served = group_versions(&of_kind);
+        format!("the cluster serves the kind `{kind}` only in {served}")
     };
     (Verdict::NotMet, found)
+}
+
+fn group_versions(all: &[(&str, &str)]) -> String {
+    let text = |(group, version): &(&str, &str)| match *group {
+        "" => (*version).to_owned(),
+        group => format!("{group}/{version}"),
+    };
+    named(&all.iter().map(text).collect::<Vec<_>>())
 }
 
 fn cluster_label(label: &ClusterLabel, offered: &ClusterCapabilities) -> RequirementOutcome {
@@ -348,9 +350,10 @@ fn cluster_label(label: &ClusterLabel, offered: &ClusterCapabilities) -> Require
             None => "nodes without it".to_owned(),
         }
     });
-    let level = match label.mandatory {
-        true => RequirementLevel::Mandatory,
-        false => RequirementLevel::Preferred,
+    let level = if label.mandatory {
+        RequirementLevel::Mandatory
+    } else {
+        RequirementLevel::Preferred
     };
     RequirementOutcome { level, ..outcome }
 }

@@ -56,7 +56,7 @@ mod vims;
 pub use cluster_match::{RequirementLevel, RequirementOutcome, Verdict, match_cluster};
 pub use deployment::Deployment;
 pub use drivers::Drivers;
-pub use engine::{Engine, EngineParts, VimChange};
+pub use engine::{Engine, EngineParts, PackageMatch, VimChange, VimMatch};
 pub use events::Event;
 pub use json::{to_json, to_json_or_log};
 pub use lcm::{Driven, NotCompleted};

@@ -107,7 +107,9 @@ async fn helm_version(session: &Session<'_>) -> Observed<String> {
     };
     match helm.version().await {
         Ok(version) => Observed::Known(version.to_string()),
-        Err(error) => Observed::unknown(error.to_string()),
+        Err(_) => Observed::unknown(
+            "the configured helm cannot be used; `vnfm-server check-config` tests it",
+        ),
     }
 }
 
