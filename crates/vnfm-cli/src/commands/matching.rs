@@ -67,7 +67,7 @@ fn node(offered: &Value) -> Value {
     row["labelCount"] = json!(
         offered["labels"]
             .as_object()
-            .map_or(0, |labels| labels.len())
+            .map_or(0, serde_json::Map::len)
     );
     let allocatable = offered["allocatable"].as_object().into_iter().flatten();
     let extended = allocatable.filter(|(name, amount)| {

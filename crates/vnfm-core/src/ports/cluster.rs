@@ -63,5 +63,6 @@ pub struct NodeCapabilities {
     /// What pods can request of it, extended resources and huge pages included, as Kubernetes quantities.
     pub allocatable: BTreeMap<String, String>,
     /// Loaded kernel modules according to its `NodeFeature` objects; `None`: it has none, so they are unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_modules: Option<BTreeSet<String>>,
 }
