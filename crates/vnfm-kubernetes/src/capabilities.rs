@@ -12,7 +12,7 @@
 
 use crate::catalog::{Catalog, api, core};
 use crate::client::Session;
-use crate::errors::{CAPABILITIES, FORBIDDEN};
+use crate::errors::{ANSWER, CAPABILITIES, FORBIDDEN, REJECTED};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,7 +134,7 @@ async fn nodes(session: &Session<'_>) -> Result<Observed<Vec<NodeCapabilities>>,
 
 async fn apis(session: &Session<'_>) -> Result<Observed<BTreeSet<String>>, PortError> {
     let apis = match Catalog::new(session, std::iter::empty()).apis().await {
-        Err(error) if error.code() == &FORBIDDEN => {
+        Err(error) if is_unreadable(&error) => {
             return Ok(Observed::unknown(error.to_string()));
         }
         apis => apis?,
@@ -172,7 +172,7 @@ async fn list<T>(
             api::<DynamicObject>(client, resource, None).list(how).await
         });
         let page = match page.await {
-            Err(error) if error.code() == &FORBIDDEN => {
+            Err(error) if is_unreadable(&error) => {
                 return Ok(Observed::unknown(error.to_string()));
             }
             page => page?,
@@ -191,6 +191,11 @@ async fn list<T>(
         "the cluster has more than {most} objects of kind `{}`",
         resource.kind
     )))
+}
+
+/// Whether a list stays unknown: the login may not read it, it is too large, or the API server refuses to continue it.
+fn is_unreadable(error: &PortError) -> bool {
+    [&FORBIDDEN, &ANSWER, &REJECTED].contains(&error.code())
 }
 
 fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
