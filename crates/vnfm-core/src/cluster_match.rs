@@ -159,27 +159,24 @@ fn on_nodes(
         .filter(|(_, verdict)| **verdict == Some(true))
         .map(|(node, _)| node.name.clone())
         .collect();
-    let (verdict, found) = if !meeting.is_empty() {
-        let found = format!(
-            "on {} of {} nodes: {}",
-            meeting.len(),
-            nodes.len(),
-            named(&meeting)
-        );
-        (Verdict::Met, found)
-    } else {
+    let outcome = if meeting.is_empty() {
         let found: BTreeSet<String> = nodes.iter().map(|node| has(node)).collect();
         let found = named(&found.into_iter().collect::<Vec<_>>());
-        let verdict = if verdicts.contains(&None) {
+        let is_open = verdicts.contains(&None);
+        let verdict = if is_open {
             Verdict::Unknown
         } else {
             Verdict::NotMet
         };
         (verdict, found)
+    } else {
+        let (met, all) = (meeting.len(), nodes.len());
+        let found = format!("on {met} of {all} nodes: {}", named(&meeting));
+        (Verdict::Met, found)
     };
     RequirementOutcome {
         nodes: meeting,
-        ..mandatory(requirement, (verdict, found))
+        ..mandatory(requirement, outcome)
     }
 }
 

@@ -93,13 +93,13 @@ async fn what_is_only_preferred_is_logged_and_the_asd_deployed() {
         return;
     };
     let what = asd(
-        "clusterLabel: ['example.com/no-such -p', kubernetes.io/hostname], requiredCustomResource: [{kind: Deployment, apiVersion: apps/v1}]",
+        "clusterLabel: ['example.com/no-such -p'], requiredCustomResource: [{kind: Deployment, apiVersion: apps/v1}]",
     );
     let created = world.instantiate(&what, 30).await.unwrap();
     let logs = world.seen.logs.lock().unwrap().clone();
     let about = |text: &str| logs.iter().any(|line| line.contains(text));
     assert!(about("preferred label `example.com/no-such`"), "{logs:?}");
-    assert!(!about("hostname") && !about("Deployment"), "{logs:?}");
+    assert!(!about("Deployment"), "{logs:?}");
     world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
