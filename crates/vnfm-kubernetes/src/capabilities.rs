@@ -26,6 +26,8 @@ use vnfm_descriptor::ClusterCapabilities as Required;
 const PAGE_LEN: u32 = 100;
 /// Pages of a list: 10,000 objects, twice as many nodes as Kubernetes supports.
 const MAX_PAGES: usize = 100;
+/// Text of a list that is kept, in bytes: 5,000 nodes with 60 labels each have 20 MB.
+const MAX_KEPT: usize = 32 << 20;
 /// Labels of a node that are kept, resources of a node, modules of a node.
 const MAX_LABELS: usize = 512;
 const MAX_RESOURCES: usize = 128;
@@ -159,13 +161,14 @@ async fn names(
 }
 
 /// What `keep` makes of each object of a kind, in all namespaces; nothing if the cluster does not serve the kind.
-async fn list<T>(
+async fn list<T: Kept>(
     session: &Session<'_>,
     resource: &ApiResource,
     keep: impl Fn(&DynamicObject) -> Option<T>,
 ) -> Result<Observed<Vec<T>>, PortError> {
     let action = format!("list the objects of kind `{}`", resource.kind);
     let (mut kept, mut params) = (Vec::new(), ListParams::default().limit(PAGE_LEN));
+    let mut bytes = 0_usize;
     for _ in 0..MAX_PAGES {
         let how = &params;
         let page = session.find(&action, |client| async move {
@@ -180,17 +183,49 @@ async fn list<T>(
         let Some(page) = page else {
             return Ok(Observed::Known(kept));
         };
-        kept.extend(page.items.iter().take(PAGE_LEN as usize).filter_map(&keep));
+        let objects = page.items.iter().take(PAGE_LEN as usize);
+        for one in objects.filter_map(&keep) {
+            bytes = bytes.saturating_add(one.bytes());
+            kept.push(one);
+        }
+        if bytes > MAX_KEPT {
+            break;
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             None => return Ok(Observed::Known(kept)),
             Some(token) => params = ListParams::default().limit(PAGE_LEN).continue_token(&token),
         }
     }
-    let most = MAX_PAGES * PAGE_LEN as usize;
     Ok(Observed::unknown(format!(
-        "the cluster has more than {most} objects of kind `{}`",
+        "the list of the objects of kind `{}` is too long to be read",
         resource.kind
     )))
+}
+
+/// What is kept of an object.
+trait Kept {
+    /// Length of its texts.
+    fn bytes(&self) -> usize;
+}
+
+impl Kept for String {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Kept for NodeCapabilities {
+    fn bytes(&self) -> usize {
+        let texts = self.labels.iter().chain(&self.allocatable);
+        let texts = texts.map(|(key, value)| key.len() + value.len());
+        self.name.len() + texts.sum::<usize>()
+    }
+}
+
+impl Kept for (String, BTreeSet<String>) {
+    fn bytes(&self) -> usize {
+        self.0.len() + self.1.iter().map(String::len).sum::<usize>()
+    }
 }
 
 /// Whether a list stays unknown: the login may not read it, it is too large, or the API server refuses to continue it.
