@@ -47,7 +47,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the tenant may use no such VIM; `Unprocessable` if it is no Kubernetes cluster; it does not respond.
+    /// `NotFound` if the tenant may use no such VIM; `Unprocessable` if it is no Kubernetes cluster; `Unavailable` if it does
+    /// not respond.
     pub async fn vim_capabilities(
         &self,
         tenant: &str,
@@ -160,8 +161,8 @@ impl Engine {
     }
 }
 
-/// The type of VIM that a package needs: Kubernetes for an ASD, an order file and containers, else OpenStack. `None` if it has
-/// flavours of both kinds.
+/// The type of VIM that a package needs: Kubernetes for an ASD, an order file and containers, else OpenStack. `None` if it
+/// has flavours of both kinds.
 fn needed_type(package: &Package) -> Option<&'static str> {
     if package.asd().is_some() || package.order_file().is_some() {
         return Some(vnfm_types::KUBERNETES);
