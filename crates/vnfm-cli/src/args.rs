@@ -219,6 +219,11 @@ pub enum Vim {
         /// ID or name of the VIM
         vim: String,
     },
+    /// Show what a Kubernetes cluster offers: versions, nodes, kinds, storage; what the login may not read is unknown
+    Capabilities {
+        /// ID or name of the VIM
+        vim: String,
+    },
     /// List all VIMs that your tenant may use
     List,
     /// Show one VIM, without secrets

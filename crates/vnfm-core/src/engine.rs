@@ -1,10 +1,12 @@
 //! The engine as an embedder sees it: built from its ports, it accepts requests, and is awaited to drive operations.
 
+mod matching;
 mod operations;
 mod policies;
 mod upgrade;
 mod vims;
 
+pub use matching::{PackageMatch, VimMatch};
 pub(crate) use vims::CODES;
 pub use vims::VimChange;
 

@@ -21,6 +21,7 @@
 //! program that runs.
 
 mod abandon;
+mod cluster_match;
 mod context;
 mod deployment;
 mod drivers;
@@ -52,9 +53,10 @@ mod tenant;
 mod vim_limiter;
 mod vims;
 
+pub use cluster_match::{RequirementLevel, RequirementOutcome, Verdict, match_cluster};
 pub use deployment::Deployment;
 pub use drivers::Drivers;
-pub use engine::{Engine, EngineParts, VimChange};
+pub use engine::{Engine, EngineParts, PackageMatch, VimChange, VimMatch};
 pub use events::Event;
 pub use json::{to_json, to_json_or_log};
 pub use lcm::{Driven, NotCompleted};
@@ -79,6 +81,7 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(drivers::CODES);
     codes.extend(static_plugins::CODES);
     codes.extend(engine::CODES);
+    codes.push(&ports::NO_CAPABILITIES);
     codes.push(&ports::NO_POLICIES);
     codes.extend(abandon::CODES);
     codes

@@ -94,6 +94,23 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// Calls as the tenant's account, if the VIM's policy names one, limited only by the client's own timeouts.
+    ///
+    /// # Errors
+    ///
+    /// The VIM's policy yields an invalid user name.
+    pub(crate) fn for_tenant(
+        vim: &'a dyn Vim,
+        clients: &'a Clients,
+        tenant: &str,
+    ) -> Result<Self, PortError> {
+        let user = impersonated_user(vim.policy(), tenant)?;
+        Ok(Self {
+            user,
+            ..Self::new(vim, clients)
+        })
+    }
+
     /// The same session, which installs charts with `helm`.
     pub(crate) fn with_helm(mut self, helm: Option<&'a Helm>) -> Self {
         self.helm = helm;

@@ -2,6 +2,7 @@
 
 use crate::apply::{find_ours, namespace_state, resolve_stages};
 use crate::autoscaled;
+use crate::capabilities;
 use crate::catalog::{Catalog, Target};
 use crate::client::{Session, no_helm};
 use crate::clients::Clients;
@@ -29,8 +30,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
-    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, OwnedResource,
+    PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall,
+    VimReport,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -121,6 +123,15 @@ impl InfraDriver for KubernetesDriver {
         })
     }
 
+    async fn capabilities(
+        &self,
+        vim: &dyn Vim,
+        tenant: &str,
+    ) -> Result<ClusterCapabilities, PortError> {
+        let session = Session::for_tenant(vim, &self.clients, tenant)?;
+        capabilities::capabilities(&session.with_helm(self.helm.as_ref())).await
+    }
+
     async fn preview(
         &self,
         cx: &VimCall<'_>,
@@ -129,6 +140,8 @@ impl InfraDriver for KubernetesDriver {
         let allocation = change.target;
         check_supported(&allocation.deployment.placement)?;
         let session = self.session(cx)?;
+        let notes = capabilities::require(&session, change).await?;
+        capabilities::log(cx, &notes);
         let plan = read_plan((cx, &session), allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
         let stages = resolve_plan(&session, &plan).await?;
@@ -160,6 +173,7 @@ impl InfraDriver for KubernetesDriver {
         match *change {
             ResourceChange::Converge(change) => {
                 check_supported(&change.target.deployment.placement)?;
+                let notes = capabilities::require(&session, change).await?;
                 let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
                 let namespace = match before {
                     Some(handle) => Some(handle.namespace),
@@ -167,7 +181,9 @@ impl InfraDriver for KubernetesDriver {
                 };
                 let plan = read_plan((cx, &session), change.target, namespace).await?;
                 check_plan(change.target, &plan)?;
-                plan::convergence(cx, &session, &plan, change).await
+                let mut planned = plan::convergence(cx, &session, &plan, change).await?;
+                planned.unknown.extend(notes);
+                Ok(planned)
             }
             ResourceChange::Release { what, how, .. } => {
                 let (namespace, stages) = recorded_targets(cx, &session, what, &how.handle).await?;

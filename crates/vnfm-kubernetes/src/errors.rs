@@ -105,6 +105,13 @@ pub const GRANT: Code = Code {
     means: "the NFVO's grant prescribes something that a cluster does not support; nothing was created",
     next: "have the NFVO grant the request without it",
 };
+/// The cluster lacks what the ASD requires.
+pub const CAPABILITIES: Code = Code {
+    name: "kubernetes.capabilities",
+    kind: ErrorKind::Refused,
+    means: "the cluster lacks what the ASD of the package requires; nothing was created",
+    next: "choose a cluster that `vnfmctl package match PACKAGE --all` lists as fitting, or add what is missing to this one",
+};
 /// Helm cannot be run.
 pub const HELM: Code = Code {
     name: "kubernetes.helm",
@@ -275,6 +282,7 @@ pub const CODES: &[&Code] = &[
     &SERVER,
     &MANIFEST,
     &GRANT,
+    &CAPABILITIES,
     &VARIABLE,
     &HELM,
     &CHART,

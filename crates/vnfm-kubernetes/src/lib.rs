@@ -9,6 +9,7 @@
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
 //!                      releases    install, upgrade, recover; rendering: their objects
 //!                      catalog     any kind, by discovery
+//!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
 //!                      object      looks at one object, merges a change into it
@@ -27,6 +28,7 @@ mod amount;
 mod apply;
 mod asd_items;
 mod autoscaled;
+mod capabilities;
 mod catalog;
 mod charts;
 mod claims;

@@ -97,6 +97,17 @@ pub enum Package {
         #[arg(long, requires = "trust")]
         crl: Option<PathBuf>,
     },
+    /// List which VIMs fit a package, and why others do not; exit code 1 if none fits
+    Match {
+        /// ID, vnfdId or product name
+        package: String,
+        /// ID or name of a VIM
+        #[arg(long, required_unless_present = "all", conflicts_with = "all")]
+        vim: Option<String>,
+        /// Compare all VIMs that your tenant may use
+        #[arg(long)]
+        all: bool,
+    },
     /// Enable a disabled package: instances can be created from it again
     Enable {
         /// ID, vnfdId or product name

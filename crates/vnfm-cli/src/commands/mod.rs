@@ -8,6 +8,7 @@ mod hostkey;
 mod lint;
 mod maintenance;
 mod mapping;
+mod matching;
 mod new;
 mod op;
 mod package;

@@ -67,6 +67,11 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             trust,
             crl,
         } => package_files::verify(output, &package, trust.as_deref(), crl.as_deref()),
+        Package::Match {
+            package,
+            vim,
+            all: _,
+        } => super::matching::package(client, output, &package, vim.as_deref()).await,
         Package::Show { package } => show(client, output, &package).await,
         Package::Enable { package } => set_state(client, output, &package, "ENABLED").await,
         Package::Disable { package } => set_state(client, output, &package, "DISABLED").await,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use vnfm_types::{VimConnectionInfo, VimPolicy};
 
-const VIMS: &str = "/vnfm/v1/vims";
+pub(super) const VIMS: &str = "/vnfm/v1/vims";
 /// Largest policy in bytes: the server's limit for a request body.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 const COLUMNS: &[Column] = &[
@@ -78,6 +78,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
                 &report,
             )
         }
+        Vim::Capabilities { vim } => super::matching::cluster(client, output, &vim).await,
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
         Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
         Vim::Delete { vim, force, reason } => {

@@ -32,8 +32,8 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`](super::Watcher::waiting) | yes |
 
 use super::{
-    Allocation, Code, Convergence, ErrorKind, PortError, Power, Recorded, Release, ResourceChange,
-    ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, PortError, Power, Recorded,
+    Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,14 @@ pub const NO_POLICIES: Code = Code {
     kind: ErrorKind::Refused,
     means: "the VIM has a policy, and its driver enforces none; nothing was created",
     next: "remove the policy from the VIM and do not share it, or use another kind of VIM",
+};
+
+/// The VIM is no Kubernetes cluster.
+pub const NO_CAPABILITIES: Code = Code {
+    name: "vim.no-cluster",
+    kind: ErrorKind::Refused,
+    means: "capabilities of a cluster were requested of a VIM that is no Kubernetes cluster",
+    next: "name a VIM of the type `ETSINFV.KUBERNETES.V_1`; `vnfmctl vim list` shows the types",
 };
 
 /// Manages the resources of instances on one kind of VIM. The rules are at the top of this file.
@@ -109,6 +117,24 @@ pub trait InfraDriver: Send + Sync {
     ///
     /// `Unavailable` if there is no response, `Refused` if the login is refused.
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError>;
+
+    /// What the cluster offers, as far as `tenant` may read it; bounded, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the VIM is no Kubernetes cluster; `Unavailable` if there is no response. What the login may not read is
+    /// no error, but unknown.
+    async fn capabilities(
+        &self,
+        vim: &dyn Vim,
+        tenant: &str,
+    ) -> Result<ClusterCapabilities, PortError> {
+        let _ = tenant;
+        let kind = self.vim_types()[0];
+        let detail = format!("it is of the type `{kind}`, and only Kubernetes clusters have them");
+        let action = "read the capabilities of the cluster";
+        Err(PortError::new(&NO_CAPABILITIES, action, detail).on(vim.name()))
+    }
 
     /// Looks up what only the VIM knows about `change`. The result is journaled and passed to `converge`.
     ///

@@ -19,6 +19,7 @@
 mod backoff;
 mod change;
 mod clock;
+mod cluster;
 mod error;
 mod event_scope;
 mod host;
@@ -52,13 +53,14 @@ pub(crate) use vim_call::{PACKAGE, PLAN_TOO_LARGE};
 pub use backoff::{Backoff, Expired};
 pub use change::{Change, SnapshotContents};
 pub use clock::{Clock, Waited};
+pub use cluster::{ClusterCapabilities, NodeCapabilities, Observed};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
 pub use host::{
     CommandOutput, HookFile, HostServices, HttpRequest, HttpResponse, PinnedTarget, RemoteFile,
     SshCommand, SshTarget,
 };
-pub use infra::{InfraDriver, NO_POLICIES, OwnedResource};
+pub use infra::{InfraDriver, NO_CAPABILITIES, NO_POLICIES, OwnedResource};
 pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,

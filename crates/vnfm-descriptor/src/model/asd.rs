@@ -137,7 +137,7 @@ pub struct ClusterCapabilities {
 }
 
 /// A custom resource that the cluster must define.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RequiredResource {
@@ -148,7 +148,7 @@ pub struct RequiredResource {
 }
 
 /// A label that the cluster must or should have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClusterLabel {
@@ -159,7 +159,7 @@ pub struct ClusterLabel {
 }
 
 /// A plugin that the cluster must have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequiredPlugin {
     /// Name of the plugin, such as `Multus-CNI`.

@@ -2,6 +2,9 @@
 //! and with faults that only a simulation can inject.
 
 #[cfg(test)]
+#[path = "../live/capabilities.rs"]
+mod capabilities;
+#[cfg(test)]
 #[path = "../live/deploy.rs"]
 mod deploy;
 #[cfg(test)]
@@ -31,6 +34,8 @@ mod snapshots;
 #[cfg(test)]
 #[path = "../live/support.rs"]
 mod support;
+#[cfg(test)]
+mod unreadable;
 #[cfg(test)]
 mod volumes;
 

@@ -6,6 +6,7 @@ mod events;
 mod hostkeys;
 mod list;
 mod maintenance;
+mod matches;
 mod nfvo_notifications;
 mod operator_acts;
 mod orphans;

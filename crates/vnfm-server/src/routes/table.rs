@@ -4,9 +4,9 @@
 
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
-    api_versions, events, hostkeys, list, maintenance, nfvo_notifications, operator_acts, orphans,
-    own_op_occs, plans, plugins, policies, probes, secrets, subscriptions, vims, vnf_instances,
-    vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
+    api_versions, events, hostkeys, list, maintenance, matches, nfvo_notifications, operator_acts,
+    orphans, own_op_occs, plans, plugins, policies, probes, secrets, subscriptions, vims,
+    vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
@@ -107,6 +107,8 @@ const ROUTES: &[Row] = routes! {
     PATCH  "/vnfm/v1/vims/{vimId}"                                  ADMIN    Vim          Nothing       Adds  vims::update;
     DELETE "/vnfm/v1/vims/{vimId}"                                  ADMIN    Vim          Nothing       Frees vims::delete;
     POST   "/vnfm/v1/vims/{vimId}/check"                            OPERATE  Vim          Nothing       Frees vims::check;
+    GET    "/vnfm/v1/vims/{vimId}/capabilities"                     OPERATE  Vim          Nothing       Reads vims::capabilities;
+    GET    "/vnfm/v1/vnf_packages/{vnfPkgId}/match"                 OPERATE  Package      Nothing       Reads matches::show;
     GET    "/vnfm/v1/hostkeys"                                      READ     Shared       Nothing       Reads hostkeys::list;
     DELETE "/vnfm/v1/hostkeys/{hostKeyId}"                          ADMIN    Shared       Nothing       Frees hostkeys::forget;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress"              READ     Operation    Nothing       Reads own_op_occs::progress;

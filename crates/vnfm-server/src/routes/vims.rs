@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use vnfm_core::Engine;
 use vnfm_core::VimChange;
-use vnfm_core::ports::{StoreError, VimReport};
+use vnfm_core::ports::{ClusterCapabilities, StoreError, VimReport};
 use vnfm_core::query::Query as Selection;
 use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
@@ -193,4 +193,12 @@ pub(super) async fn check(
     Path(id): Path<String>,
 ) -> HandlerResult<axum::Json<VimReport>> {
     Ok(axum::Json(engine.check_vim(&tenant, &id).await?))
+}
+
+pub(super) async fn capabilities(
+    State(engine): State<Engine>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> HandlerResult<axum::Json<ClusterCapabilities>> {
+    Ok(axum::Json(engine.vim_capabilities(&tenant, &id).await?))
 }

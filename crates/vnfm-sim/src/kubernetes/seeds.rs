@@ -101,7 +101,7 @@ pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_pla
     }
     let resources = json!({ "cpu": "2", "memory": "4Gi", "pods": "110" });
     let status = json!({ "addresses": [{ "type": "InternalIP", "address": address }, { "type": "Hostname", "address": name }], "capacity": resources, "allocatable": resources,
-        "nodeInfo": { "kubeletVersion": "v1.36.2", "containerRuntimeVersion": "containerd://2.2.9", "osImage": "Debian GNU/Linux 12 (bookworm)", "architecture": "amd64", "operatingSystem": "linux" } });
+        "nodeInfo": { "kernelVersion": "6.1.0-43-amd64", "kubeletVersion": "v1.36.2", "containerRuntimeVersion": "containerd://2.2.9", "osImage": "Debian GNU/Linux 12 (bookworm)", "architecture": "amd64", "operatingSystem": "linux" } });
     let body = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "labels": labels }, "spec": spec, "status": status });
     store.set_silent(address, false);
     let key = Key::new("nodes", "", name);
