@@ -20,6 +20,8 @@ mod policy;
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]
+mod rendered;
+#[cfg(test)]
 #[path = "../live/requested.rs"]
 mod requested;
 #[cfg(test)]
@@ -31,6 +33,9 @@ mod snapshots;
 #[cfg(test)]
 #[path = "../live/support.rs"]
 mod support;
+#[cfg(test)]
+#[path = "../live/tosca_only.rs"]
+mod tosca_only;
 #[cfg(test)]
 mod volumes;
 
