@@ -54,6 +54,7 @@ mod scaling;
 mod scripts;
 mod secrets;
 mod ssh;
+mod tosca_only;
 mod traces;
 mod upgrades;
 mod vim_limits;

@@ -9,7 +9,7 @@ mod vnfs;
 
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};
-pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
+pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Render, Sign};
 pub use plugins::{NewPlugin, Plugin, Protocol, Run};
 pub use profiles::{NewProfile, ProfileCommand};
 pub use secrets::{HostKey, KeyStore, Secrets};

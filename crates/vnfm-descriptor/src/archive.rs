@@ -121,6 +121,15 @@ impl Archive {
         self.externals.get().is_some_and(|uris| uris.contains(uri))
     }
 
+    /// The URIs that the manifest names with a hash.
+    pub(crate) fn external_uris(&self) -> impl Iterator<Item = &str> {
+        self.externals
+            .get()
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+    }
+
     /// Reads a file of at most `limit` bytes.
     ///
     /// # Errors

@@ -51,6 +51,7 @@ mod tosca;
 mod tosca_meta;
 mod variables;
 mod verify;
+mod workload_files;
 mod yaml;
 mod yaml_11;
 
@@ -67,14 +68,15 @@ pub use limits::Limits;
 pub use located::{Located, escaped};
 pub use manifest_writer::{manifest_with, new_manifest, new_meta, without_files};
 pub use model::{
-    AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,
+    AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, Autoscaling, ChangeSelector, Checksum,
     ClusterCapabilities, ClusterLabel, Component, ComponentMapping, ConnectivityKind, Container,
     Cp, CpKind, CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
     InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
-    MonitoringParameter, NoPackagePath, OciBlob, OciImage, PackageChange, PackagePath, Qos,
-    RequestedCapability, RequiredPlugin, RequiredResource, ScaleDirection, ScaleError, ScaleStatus,
-    ScaledSize, ScalingAspect, SecurityGroupRule, Storage, StorageKind, SupportedInterface,
-    SwImage, Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,
+    MonitoringParameter, NoPackagePath, OciBlob, OciImage, PackageChange, PackagePath,
+    PlacementRule, Qos, RequestedCapability, RequiredPlugin, RequiredResource, Route, RunContainer,
+    ScaleDirection, ScaleError, ScaleStatus, ScaledSize, ScalingAspect, SecurityGroupRule, Service,
+    ServicePort, Storage, StorageKind, SupportedInterface, SwImage, Vdu, VduKind, VirtualCompute,
+    VirtualLink, Vnfd, Volume, Workload, WorkloadKind, Workloads,
 };
 pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, OrderedChart, Variable,

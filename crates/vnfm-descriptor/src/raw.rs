@@ -16,4 +16,5 @@ pub use crate::tosca::{
 };
 pub use crate::tosca_meta::Meta;
 pub use crate::variables::is_name;
+pub use crate::workload_files::has_workload_files;
 pub use crate::yaml::{Node, Value, float, integer, parse, parse_all};

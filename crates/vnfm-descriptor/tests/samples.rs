@@ -32,6 +32,7 @@ const SAMPLES: &[&str] = &[
     "cnf-by-request",
     "cnf-chart",
     "cnf-flavours",
+    "cnf-tosca-only",
     "cnf-volumes",
     "vnf-a-k8s-cluster",
     "vnf-a-k8s-cluster-base-hot",

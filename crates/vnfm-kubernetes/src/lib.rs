@@ -5,12 +5,14 @@
 //!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
 //! package + request ── sources     which manifests and charts, in stages; requested: those that the request names
 //!                      manifests   variables, namespace ──> objects; kind_order: the order in which they are applied
+//!                      translate   without either: containers, storages and connection points of the descriptor ──> objects
 //!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
 //!                      releases    install, upgrade, recover; rendering: their objects
 //!                      catalog     any kind, by discovery
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
+//!                      render      the objects for `vnfmctl package render`, without a cluster
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
 //!                      object      looks at one object, merges a change into it
 //!                      apply       creates or adopts objects with our labels, refuses others
@@ -68,6 +70,7 @@ mod policy;
 mod power;
 mod ready;
 mod releases;
+mod render;
 mod rendering;
 mod replicas;
 mod requested;
@@ -86,8 +89,12 @@ mod storages;
 mod stored_claims;
 mod surplus;
 mod template;
+mod translate;
+mod translate_network;
+mod translate_workload;
 mod values;
 mod watch;
 
 pub use driver::KubernetesDriver;
+pub use render::{Rendered, render};
 pub use vnfm_helm::Helm;

@@ -67,11 +67,14 @@ impl Plan {
         };
         for Stage {
             manifests,
+            objects: mut items,
             by_kind,
             charts,
         } in sources.stages
         {
-            let (before, mut items) = (plan.items().count(), Vec::new());
+            let before = plan.items().count();
+            let count = (before + items.len()) as u64;
+            allocation.budget.allows(PLAN_ACTION, count, 0)?;
             for path in manifests {
                 items.extend(read_file(allocation, &path, (&values, &mut left))?);
                 let count = (before + items.len()) as u64;

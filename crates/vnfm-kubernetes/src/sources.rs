@@ -6,6 +6,7 @@
 //! else an order file ─────────── its manifests and charts by `order`
 //! else an ASD ────────────────── its deployment items by `deploymentOrder`
 //! else Mciops ────────────────── a stage for each of their charts
+//! else containers ────────────── one stage with the objects that stand for them
 //! ```
 //! Variables and namespace of the order file hold for the manifests that the request names, too.
 
@@ -16,6 +17,7 @@ use crate::named_charts;
 use crate::requested;
 use crate::size_values::{self, SizeValue};
 use crate::stage::Stage;
+use crate::translate::{Translation, translate};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{ORDER_FILE, OrderFile, Variables};
@@ -51,7 +53,11 @@ impl Sources {
             asd_items::stages(allocation, asd)?
         } else {
             let charts = charts::of_mciops(allocation, &sizes)?.into_iter();
-            charts.map(Stage::of_chart).collect()
+            let charts: Vec<Stage> = charts.map(Stage::of_chart).collect();
+            if charts.is_empty() {
+                return Self::translated(allocation, &sizes);
+            }
+            charts
         };
         if stages.is_empty() {
             return Err(nothing_to_deploy());
@@ -62,6 +68,24 @@ impl Sources {
             return Err(size.without_chart());
         }
         let sized = sizes.into_iter().map(|size| size.vdu).collect();
+        Ok(Self { stages, sized })
+    }
+
+    /// The objects of the descriptor's containers, which state how many VNFCs each VDU has.
+    fn translated(allocation: &Allocation, sizes: &[SizeValue<'_>]) -> Result<Self, PortError> {
+        let Translation { objects, sized } = translate(allocation)?;
+        if objects.is_empty() {
+            return Err(nothing_to_deploy());
+        }
+        if let Some(size) = sizes.first() {
+            return Err(size.without_chart());
+        }
+        let stage = Stage {
+            objects,
+            by_kind: true,
+            ..Stage::default()
+        };
+        let stages = vec![stage];
         Ok(Self { stages, sized })
     }
 }
@@ -100,7 +124,9 @@ fn ordered(
 }
 
 fn nothing_to_deploy() -> PortError {
-    let text = format!("it has neither a `{ORDER_FILE}` nor a Mciop with a chart");
+    let text = format!(
+        "it has neither a `{ORDER_FILE}` nor a Mciop with a chart, and its flavour is not one of containers alone"
+    );
     let hint = format!(
         "list the package's manifests in `{ORDER_FILE}`, or name them or a chart in the request: `lcm-kubernetes-def-files`, `helm_chart_path`"
     );

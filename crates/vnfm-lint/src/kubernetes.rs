@@ -360,7 +360,9 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
             .values()
             .filter(|vdu| vdu.kind == VduKind::OsContainer)
             .collect();
-        if !source.archive.has(ORDER_FILE) && charts(source, read, flavour, sink) {
+        if flavour.workloads.is_some()
+            || !source.archive.has(ORDER_FILE) && charts(source, read, flavour, sink)
+        {
             continue;
         }
         let Some(first) = containers.first() else {

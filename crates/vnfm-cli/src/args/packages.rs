@@ -68,6 +68,8 @@ pub enum Package {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Print the Kubernetes objects that an instantiation would create, without contacting a cluster
+    Render(Render),
     /// Add what SOL004 requires to a folder: TOSCA.meta, and the manifest with the hash of each file
     Init {
         /// Package folder that contains a descriptor
@@ -147,6 +149,25 @@ pub struct Onboard {
     /// File with that user's password
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
+}
+
+/// A package, and the instantiation whose objects are printed.
+#[derive(Debug, Args)]
+pub struct Render {
+    /// ID, vnfdId or product name, or the path of a folder or archive
+    pub package: String,
+    /// Request body: an `InstantiateVnfRequest` as JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    pub request: Option<PathBuf>,
+    /// Deployment flavour [default: that of the request, or the only one]
+    #[arg(long, value_name = "FLAVOUR")]
+    pub flavour: Option<String>,
+    /// Instantiation level [default: that of the request, or of the flavour]
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Option<String>,
+    /// Set a member of additionalParams; dots address nested members, JSON values are parsed
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    pub params: Vec<String>,
 }
 
 /// The package, and which part of it to download.

@@ -18,6 +18,7 @@ mod plugin;
 mod plugin_run;
 mod policy;
 mod profile;
+mod render;
 mod request;
 mod scaling;
 mod secret_input;

@@ -59,6 +59,10 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             let (opened, _file) = local_or_onboarded(client, &package).await?;
             super::mapping::write(output, &opened.package, out.as_deref())
         }
+        Package::Render(args) => {
+            let (opened, _file) = local_or_onboarded(client, &args.package).await?;
+            super::render::run(output, opened.package, &args)
+        }
         Package::Init { folder, entry } => package_files::init(output, &folder, entry.as_deref()),
         Package::Build { folder, out } => package_files::build(output, &folder, out.as_deref()),
         Package::Sign(args) => package_files::sign(output, &args),

@@ -137,6 +137,59 @@ async fn a_first_mapping_is_written_and_never_over_another_file() {
 }
 
 #[tokio::test]
+async fn the_objects_of_an_instantiation_are_printed_without_a_cluster() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    let sample = samples.join("cnf-tosca-only");
+    let (sample, stub) = (sample.to_str().unwrap(), Stub::new([]).await);
+    let words = ["package", "render", sample, "--param", "greeting=one: two"];
+    let printed = stub.run(&words).await;
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let kinds: Vec<&str> = printed
+        .data
+        .lines()
+        .filter_map(|line| line.strip_prefix("kind: "))
+        .collect();
+    assert_eq!(
+        kinds,
+        ["ConfigMap", "Service", "Deployment", "Ingress"],
+        "{printed:?}"
+    );
+    assert!(printed.data.starts_with("---\n"), "{printed:?}");
+    assert!(printed.data.contains("greeting: 'one: two'"), "{printed:?}");
+    assert!(printed.data.contains("replicas: 2"), "{printed:?}");
+
+    let words = [
+        "-o",
+        "json",
+        "package",
+        "render",
+        sample,
+        "--flavour",
+        "simple",
+    ];
+    let listed = stub.run(&words).await;
+    let objects: serde_json::Value = serde_json::from_str(&listed.data).unwrap();
+    assert_eq!(objects.as_array().unwrap().len(), 4, "{listed:?}");
+
+    for (words, message) in [
+        (&["--flavour", "other"][..], "no flavour `other`"),
+        (&["--param", "greeting=[1]"], "additionalParams.greeting"),
+        (&["--level", "large"], "no instantiation level `large`"),
+    ] {
+        let refused = stub
+            .run(&[&["package", "render", sample], words].concat())
+            .await;
+        assert_ne!(refused.code, 0, "{refused:?}");
+        assert!(format!("{refused:?}").contains(message), "{refused:?}");
+    }
+    let servers = samples.join("vnf-ha-pair");
+    let refused = stub
+        .run(&["package", "render", servers.to_str().unwrap()])
+        .await;
+    assert_ne!(refused.code, 0, "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_package_is_disabled_for_its_deletion_and_enabled_again_if_that_fails() {
     let one = "/vnfpkgm/v2/vnf_packages/p-1";
     let (patch, delete) = (format!("PATCH {one}"), format!("DELETE {one}"));

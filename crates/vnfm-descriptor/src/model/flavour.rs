@@ -10,6 +10,7 @@ use super::lifecycle::{
 };
 use super::resources::{Cp, ExternalCp, Storage, SwImage, Vdu, VirtualLink};
 use super::seconds::seconds;
+use super::workload::Workloads;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -72,6 +73,9 @@ pub struct Flavour {
     pub containers: BTreeMap<String, Container>,
     /// Mciops (packages such as Helm charts) by name.
     pub mciops: BTreeMap<String, Mciop>,
+    /// What is deployed if the package has only the descriptor: no manifest, chart or Mciop, and no server in the flavour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workloads: Option<Workloads>,
 }
 
 /// A scaling aspect and its deltas.

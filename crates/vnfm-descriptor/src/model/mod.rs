@@ -5,6 +5,7 @@
 //!                           ├ cps ─ of a VDU, on a link or external
 //!                           ├ virtual_links, storages
 //!                           ├ containers, mciops                    for deployable units
+//!                           ├ workloads                             of a package without manifests and charts; workload.rs
 //!                           ├ scaling_aspects, instantiation_levels number of instances; scaling.rs
 //!                           ├ lcm, monitoring_parameters, …         lifecycle.rs
 //!                           └ hooks                                 Vnflcm's operations
@@ -19,6 +20,7 @@ mod package_change;
 mod resources;
 mod scaling;
 mod seconds;
+mod workload;
 
 pub use asd::{
     Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, OciBlob,
@@ -38,6 +40,10 @@ pub use resources::{
     SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
 };
 pub use scaling::{ScaleDirection, ScaleError, ScaleStatus, ScaledSize};
+pub use workload::{
+    Autoscaling, PlacementRule, Route, RunContainer, Service, ServicePort, Volume, Workload,
+    WorkloadKind, Workloads,
+};
 
 use serde::Serialize;
 use std::collections::BTreeMap;

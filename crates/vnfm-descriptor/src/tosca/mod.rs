@@ -10,6 +10,7 @@
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
 //! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
+//! workloads  what a flavour of containers deploys without manifests       workloads/
 //! ```
 //! A file whose node template is an ASD is read by `asd` instead.
 //! An import adds types. The topology of an imported file is never merged: one with
@@ -45,6 +46,7 @@ pub mod units;
 mod unknown_version;
 mod version;
 mod vnfd;
+mod workloads;
 
 pub use documents::{Document, Origin};
 pub use sources::Sources;

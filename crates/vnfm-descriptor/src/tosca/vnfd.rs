@@ -265,11 +265,13 @@ impl Builder<'_, '_> {
             package_changes: Vec::new(),
             containers: resources.containers,
             mciops: resources.mciops,
+            workloads: None,
         };
         flavour.modifiable_attributes = flavour
             .modifiable_attributes
             .or_else(|| own.and_then(|own| self.modifiable_defaults(&own.kind)));
         self.policies(topology, &mut flavour);
+        self.workloads(topology, &mut flavour);
         self.lifecycle(
             topology,
             identity.find("monitoring_parameters"),

@@ -34,6 +34,8 @@ mod stand_in;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod tosca_only;
+#[cfg(test)]
 mod volumes;
 
 use kube::config::Kubeconfig;

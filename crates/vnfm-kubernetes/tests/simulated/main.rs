@@ -23,6 +23,8 @@ mod policy;
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]
+mod rendered;
+#[cfg(test)]
 #[path = "../live/requested.rs"]
 mod requested;
 #[cfg(test)]
@@ -34,6 +36,9 @@ mod snapshots;
 #[cfg(test)]
 #[path = "../live/support.rs"]
 mod support;
+#[cfg(test)]
+#[path = "../live/tosca_only.rs"]
+mod tosca_only;
 #[cfg(test)]
 mod unreadable;
 #[cfg(test)]

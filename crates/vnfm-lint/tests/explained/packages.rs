@@ -183,6 +183,20 @@ topology_template:
     # more nodes
 ";
 
+/// The containers of `PODS`.
+pub(crate) const UNITS: &str = "    web:
+      type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
+      properties:
+        name: web
+        vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 1}
+      requirements: [container: httpd]
+    httpd:
+      type: tosca.nodes.nfv.Vdu.OsContainer
+      properties: {name: httpd}
+      artifacts:
+        image: {type: tosca.artifacts.nfv.SwImage, file: 'localhost/busybox:1', properties: {name: busybox, container_format: docker}}
+";
+
 /// Content of `Files/kubernetes/order.yaml` in the package.
 pub(crate) const ORDER: &str = "variables: {replicas: 1}
 manifests:

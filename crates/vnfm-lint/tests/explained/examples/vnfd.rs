@@ -5,7 +5,7 @@ use super::{
     SCRIPT, TYPES, VNFD, WEB_YAML,
 };
 use crate::packages::{
-    ASD, ASD_MANIFEST, ASPECT, CAPABILITIES, DEPLOYMENT, MANIFEST, NET, POLICIES, TYPE, VDU,
+    ASD, ASD_MANIFEST, ASPECT, CAPABILITIES, DEPLOYMENT, MANIFEST, NET, POLICIES, TYPE, UNITS, VDU,
 };
 use crate::{Example, NAMED, each, same};
 use vnfm_lint::codes;
@@ -341,7 +341,7 @@ pub(crate) const EXAMPLES: &[Example] = &[
     ),
     each(
         codes::DEPLOY_NONE,
-        &[PODS_VNFD, A_META, (NAMED, "", TYPES)],
+        &[PODS_VNFD, (VNFD, UNITS, ""), A_META, (NAMED, "", TYPES)],
         &[PODS_VNFD, A_META, (NAMED, "", TYPES), PODS_ORDER, PODS_WEB],
     ),
     each(

@@ -10,6 +10,10 @@ use vnfm_lint::codes;
 
 pub(crate) const EXAMPLES: &[Example] = &[
     same(
+        codes::CONTAINERS,
+        &[PODS_VNFD, (VNFD, "file: 'localhost/busybox:1'", "§")],
+    ),
+    same(
         codes::ORDER_FILE,
         &[
             PODS_VNFD,
