@@ -28,6 +28,7 @@ mod apply;
 mod asd_items;
 mod autoscaled;
 mod catalog;
+mod chart_tests;
 mod charts;
 mod claims;
 mod client;

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod asd_charts;
 #[cfg(test)]
+mod chart_tests;
+#[cfg(test)]
 mod charts;
 #[cfg(test)]
 mod deploy;
