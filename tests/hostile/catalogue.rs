@@ -144,7 +144,10 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let name = folder
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
-        let needs_helm = files.keys().any(|name| name.ends_with(".tgz"));
+        let order = files.get("Files/kubernetes/order.yaml");
+        let lists_charts =
+            order.is_some_and(|order| String::from_utf8_lossy(order).contains("charts:"));
+        let needs_helm = lists_charts || files.keys().any(|name| name.ends_with(".tgz"));
         if !needs_login && !needs_helm && !has_scripts(&files) {
             all.push(Sample {
                 name: name.unwrap_or_default(),

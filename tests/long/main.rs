@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod charts;
 mod contracts;
 mod crashes;
 mod story;

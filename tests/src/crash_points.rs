@@ -59,15 +59,28 @@ impl CrashPlan {
         testbed: &mut Testbed,
         begin: impl FnOnce(&Testbed) -> String,
     ) -> String {
-        let (op, began) = (begin(testbed), Instant::now());
+        let op = begin(testbed);
+        self.follow(testbed, &op, ("retry", "COMPLETED"));
+        op
+    }
+
+    /// Rolls back an operation that has failed, and waits for the end.
+    pub fn run_rollback(&mut self, testbed: &mut Testbed, op: &str) {
+        testbed.server.ctl(&["op", "rollback", op]);
+        self.follow(testbed, op, ("rollback", "ROLLED_BACK"));
+    }
+
+    /// Kills the server while an operation is driven; `again` continues it if it has stopped because of that.
+    fn follow(&mut self, testbed: &mut Testbed, op: &str, (again, end): (&str, &str)) {
+        let began = Instant::now();
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let mut moments = BTreeSet::new();
         until("the end of the operation", LONG, || {
             let now = testbed.server.get(&path);
             match now["operationState"].as_str().unwrap() {
-                "COMPLETED" => return Some(()),
-                "FAILED_TEMP" => self.retry_after_crash(testbed, &op, &now["error"]),
-                "STARTING" | "PROCESSING" => {
+                state if state == end => return Some(()),
+                "FAILED_TEMP" => self.continue_after_crash(testbed, (again, op), &now["error"]),
+                "STARTING" | "PROCESSING" | "ROLLING_BACK" => {
                     let moment = moment(&now);
                     moments.insert(moment.to_string());
                     if self.is_due(moments.len()) {
@@ -86,7 +99,6 @@ impl CrashPlan {
             self.operation
         );
         self.operation += 1;
-        op
     }
 
     /// Whether every point was used.
@@ -115,8 +127,13 @@ impl CrashPlan {
         is_due
     }
 
-    /// Retries an operation, which may have stopped only because of repeated crashes.
-    fn retry_after_crash(&mut self, testbed: &Testbed, op: &str, error: &Value) {
+    /// Continues an operation, which may have stopped only because of repeated crashes.
+    fn continue_after_crash(
+        &mut self,
+        testbed: &Testbed,
+        (again, op): (&str, &str),
+        error: &Value,
+    ) {
         let code = error["code"].as_str().unwrap();
         assert!(DIED.contains(&code), "{error:#}");
         let names_plugin = error["detail"]
@@ -124,7 +141,7 @@ impl CrashPlan {
             .unwrap()
             .contains("kubernetes-cluster");
         assert!(names_plugin || code != DIED[0], "{error:#}");
-        let retried = testbed.server.run(&["op", "retry", op]);
+        let retried = testbed.server.run(&["op", again, op]);
         assert_eq!(retried.code, 0, "{retried:?}");
         self.retried += 1;
     }

@@ -17,6 +17,7 @@ pub mod contracts;
 pub mod crash_points;
 pub mod demo;
 pub mod faulty_store;
+pub mod helm_cluster;
 pub mod imports;
 pub mod intercepted_store;
 pub mod live;

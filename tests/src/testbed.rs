@@ -61,6 +61,20 @@ impl Testbed {
         }
     }
 
+    /// Starts a server with the cluster of this kubeconfig as its VIM, and no cloud. It takes the configuration that lies in
+    /// `folder` as `server.yaml`.
+    pub fn on_cluster(folder: TempDir, kubeconfig: &Path) -> Self {
+        let server = Server::start(folder.path(), "info");
+        let file = kubeconfig.to_string_lossy();
+        server.ctl(&["vim", "register", "--name", VIM, "--config-file", &file]);
+        Self {
+            server,
+            cloud: PathBuf::new(),
+            ssh_port: 22,
+            folder,
+        }
+    }
+
     /// The port of the machines' SSH servers.
     pub fn ssh_port(&self) -> u16 {
         u16::try_from(self.ssh_port).unwrap()

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vnfm_spans::Collector;
 
+use crate::demo::charts::{INSTALL_MANY, INSTALL_ONE};
 use crate::demo::workers::SCALE_OUT;
 use crate::idle_time::idle;
 use crate::{paths, process, stack, terminal};
@@ -18,6 +19,9 @@ pub(crate) struct Arguments {
     /// Run only this group of benchmarks; can be repeated.
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
+    /// With `--real`: compare only the installation of charts, which needs no hosts.
+    #[arg(long, requires = "real")]
+    charts: bool,
     /// Instead: compare the demo and a scale-out on the real systems with the same steps done manually, in this many pairs.
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "5", conflicts_with = "groups")]
     real: Option<usize>,
@@ -32,6 +36,7 @@ pub(crate) struct Arguments {
 /// If something does not build or cannot be measured, or a result misses its target.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.real {
+        Some(pairs) if arguments.charts => compare_charts(pairs, arguments),
         Some(pairs) => compare_with_manual(pairs, arguments),
         None => released(arguments),
     }
@@ -120,6 +125,10 @@ const MAX_RATIO: f64 = 1.0;
 const MAX_SCALE_OUT_RATIO: f64 = 1.1;
 /// Maximum seconds of the demo with no external call in flight.
 const MAX_IDLE: f64 = 2.0;
+/// Maximum seconds that our installation of a chart may take longer than `helm install --wait`.
+const MAX_CHART_EXCESS: f64 = 0.6;
+/// Maximum ratio for fifty charts in one stage.
+const MAX_CHARTS_RATIO: f64 = 1.3;
 
 fn compare_with_manual(pairs: usize, arguments: &Arguments) -> Result<()> {
     ensure!(pairs > 0, "at least one pair is needed");
@@ -141,16 +150,23 @@ fn compare_with_manual(pairs: usize, arguments: &Arguments) -> Result<()> {
         scale_outs.push(ours / manual);
     }
     println!("on the real systems, {pairs} times in turn with the same steps done manually");
+    let charts = charts_in_pairs(pairs)?;
     let (story, idle, scale_out) = (
         "the real story against the same by hand",
         "the real story with nothing outside in flight",
         "scale-out by two workers against the same by hand",
     );
-    let figures = [
+    let mut figures = vec![
         figure(story, "", ratios, MAX_RATIO),
         figure(idle, "s", idles, MAX_IDLE),
         figure(scale_out, "", scale_outs, MAX_SCALE_OUT_RATIO),
     ];
+    figures.extend(charts);
+    report(&figures, arguments)
+}
+
+/// Writes the figures, and fails if one misses its target.
+fn report(figures: &[Value], arguments: &Arguments) -> Result<()> {
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;
         std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
@@ -160,13 +176,63 @@ fn compare_with_manual(pairs: usize, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn compare_charts(pairs: usize, arguments: &Arguments) -> Result<()> {
+    ensure!(pairs > 0, "at least one pair is needed");
+    stack::up(&[stack::Part::Kubernetes].into())?;
+    println!(
+        "on the real control plane, {pairs} times in turn with the same charts installed by hand"
+    );
+    report(&charts_in_pairs(pairs)?, arguments)
+}
+
+/// One chart, and fifty in one stage: in turn by hand and by us.
+fn charts_in_pairs(pairs: usize) -> Result<[Value; 2]> {
+    let (mut excesses, mut ratios) = (Vec::new(), Vec::new());
+    for pair in 1..=pairs {
+        let manual = manual_report("charts-by-hand.sh", "VNFM_LIVE_KUBECONFIG")?;
+        let manual = |member: &str| {
+            let seconds = manual[member].as_f64();
+            seconds.with_context(|| format!("the report of the manual steps has no `{member}`"))
+        };
+        let (one, many) = (manual("one")?, manual("many")?);
+        let ours = run_demo(&["--real", "--story", "many-charts"], &[])?;
+        let (our_one, our_many) = (step(&ours, INSTALL_ONE)?, step(&ours, INSTALL_MANY)?);
+        terminal::note(&format!(
+            "pair {pair}: one chart, manual {one:.2} s, ours {our_one:.2} s; fifty, manual {many:.2} s, ours {our_many:.2} s"
+        ));
+        excesses.push(our_one - one);
+        ratios.push(our_many / many);
+    }
+    Ok([
+        figure(
+            "a chart, more than `helm install --wait`",
+            "s",
+            excesses,
+            MAX_CHART_EXCESS,
+        ),
+        figure(
+            "fifty charts in one stage against the same by hand",
+            "",
+            ratios,
+            MAX_CHARTS_RATIO,
+        ),
+    ])
+}
+
 /// Duration of VNF-A's scale-out from two workers to four, in seconds.
 fn our_scale_out() -> Result<f64> {
-    let report = run_demo(&["--real", "--story", "workers"], &[])?;
-    let steps = report["steps"].as_array().into_iter().flatten();
-    let mut scale_out = steps.filter(|step| step["step"] == SCALE_OUT);
-    let seconds = scale_out.next().and_then(|step| step["seconds"].as_f64());
-    seconds.context("the report of the demo lacks the scale-out")
+    step(
+        &run_demo(&["--real", "--story", "workers"], &[])?,
+        SCALE_OUT,
+    )
+}
+
+/// Duration of one step of a report, in seconds.
+fn step(report: &Value, name: &str) -> Result<f64> {
+    let mut steps = report["steps"].as_array().into_iter().flatten();
+    let step = steps.find(|step| step["step"] == name);
+    let seconds = step.and_then(|step| step["seconds"].as_f64());
+    seconds.with_context(|| format!("the report of the demo lacks `{name}`"))
 }
 
 /// The median and all values of a result.
@@ -183,6 +249,14 @@ fn figure(name: &str, unit: &str, mut values: Vec<f64>, aim: f64) -> Value {
 
 /// Duration of the manual steps of a script, in seconds.
 fn by_hand(name: &str) -> Result<f64> {
+    let report = manual_report(name, "VNFM_LIVE_IMAGES")?;
+    report["seconds"]
+        .as_f64()
+        .context("the report of the manual steps has no `seconds`")
+}
+
+/// The report of a script, whose second argument is the path of this variable.
+fn manual_report(name: &str, second: &str) -> Result<Value> {
     let environment = stack::environment();
     let folder = |name: &str| {
         let found = environment.iter().find(|(known, _)| *known == name);
@@ -195,16 +269,13 @@ fn by_hand(name: &str) -> Result<f64> {
     script.arg(paths::root().join("tests/stack").join(name));
     script
         .arg(folder("VNFM_LIVE_ASSETS")?)
-        .arg(folder("VNFM_LIVE_IMAGES")?)
+        .arg(folder(second)?)
         .arg(report.path());
     ensure!(
         process::foreground(&mut script)?,
         "the manual steps failed; its output is above"
     );
-    let report: Value = serde_json::from_slice(&std::fs::read(report.path())?)?;
-    report["seconds"]
-        .as_f64()
-        .context("the report of the manual steps has no `seconds`")
+    Ok(serde_json::from_slice(&std::fs::read(report.path())?)?)
 }
 
 /// Duration of our four operations, and for how much of it no external call was in flight, in seconds.

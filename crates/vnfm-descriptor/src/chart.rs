@@ -75,6 +75,22 @@ impl Chart {
                 .collect(),
         })
     }
+
+    /// Whether a packaged chart may have CRDs: it has a folder `crds`, a packed chart in it, or cannot be read.
+    pub fn may_have_crds(packed: &[u8]) -> bool {
+        let mut tar = tar::Archive::new(GzDecoder::new(packed).take(MAX_UNPACKED));
+        let Ok(mut entries) = tar.entries() else {
+            return true;
+        };
+        let found = entries.any(|entry| entry.map_or(true, |entry| is_crd_or_packed(&entry)));
+        found || tar.into_inner().limit() == 0
+    }
+}
+
+/// Whether an entry lies in a folder `crds`, or is a packed chart.
+fn is_crd_or_packed<R: Read>(entry: &tar::Entry<'_, R>) -> bool {
+    let path = entry.path_bytes();
+    path.ends_with(b".tgz") || path.split(|byte| *byte == b'/').any(|part| part == b"crds")
 }
 
 /// Packs the files of a chart's folder, each with its path below `name`. Equal files are packed into equal bytes.
@@ -207,6 +223,27 @@ mod tests {
             (chart.library, chart.dependencies),
             (false, vec!["redis".to_owned()])
         );
+    }
+
+    #[test]
+    fn crds_are_expected_in_their_folder_in_packed_charts_and_in_what_cannot_be_read() {
+        for (path, expected) in [
+            ("web/templates/crds.yaml", false),
+            ("web/crds/a.yaml", true),
+            ("web/charts/redis/crds/a.yaml", true),
+            ("web/charts/redis-1.0.0.tgz", true),
+        ] {
+            let files = [("web/Chart.yaml", WEB.as_bytes()), (path, &b"a: 1"[..])];
+            assert_eq!(
+                Chart::may_have_crds(&packed(&tar(&files))),
+                expected,
+                "{path}"
+            );
+        }
+        assert!(Chart::may_have_crds(b"no tar"));
+        let mut cut = packed(&tar(&[("web/Chart.yaml", WEB.as_bytes())]));
+        cut.truncate(cut.len() / 2);
+        assert!(Chart::may_have_crds(&cut));
     }
 
     #[test]

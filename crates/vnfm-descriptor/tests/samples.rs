@@ -31,6 +31,8 @@ const SAMPLES: &[&str] = &[
     "cnf-autoscaled",
     "cnf-by-request",
     "cnf-chart",
+    "cnf-chart-2",
+    "cnf-edge-services",
     "cnf-flavours",
     "cnf-tosca-only",
     "cnf-volumes",

@@ -152,6 +152,26 @@ impl Helm {
         run.start(self).await.map(drop)
     }
 
+    /// Runs the tests of a release, its hooks of type `test`.
+    ///
+    /// # Errors
+    ///
+    /// A test fails, or they take longer than `time`.
+    pub async fn test(
+        &self,
+        (name, namespace): (&str, &str),
+        kubeconfig: &[u8],
+        time: Duration,
+    ) -> Result<(), HelmError> {
+        self.version().await?;
+        let action = format!("test release `{name}`");
+        let login = memory_file(kubeconfig, &action)?;
+        let mut arguments = vec!["test".to_owned(), name.to_owned()];
+        arguments.extend(options(namespace, &login, time));
+        let run = Run::new(action, arguments, time);
+        run.start(self).await.map(drop)
+    }
+
     /// Uninstalls a release with its hooks; one that does not exist is no error. Does not wait until its objects are gone.
     ///
     /// # Errors
@@ -168,16 +188,7 @@ impl Helm {
         let action = format!("uninstall release `{name}`");
         let login = memory_file(kubeconfig, &action)?;
         let mut arguments = vec!["uninstall".to_owned(), name.to_owned()];
-        let options = [
-            ("--namespace", namespace.to_owned()),
-            ("--kubeconfig", login.path()),
-            ("--timeout", format!("{}s", time.as_secs().max(1))),
-        ];
-        arguments.extend(
-            options
-                .into_iter()
-                .flat_map(|(name, value)| [name.to_owned(), value]),
-        );
+        arguments.extend(options(namespace, &login, time));
         arguments.push("--ignore-not-found".to_owned());
         if !hooks {
             arguments.push("--no-hooks".to_owned());
@@ -187,6 +198,19 @@ impl Helm {
             .await
             .map(drop)
     }
+}
+
+/// The options of commands for a release that exists.
+fn options(namespace: &str, login: &MemoryFile, time: Duration) -> Vec<String> {
+    let options = [
+        ("--namespace", namespace.to_owned()),
+        ("--kubeconfig", login.path()),
+        ("--timeout", format!("{}s", time.as_secs().max(1))),
+    ];
+    let options = options.into_iter();
+    options
+        .flat_map(|(name, value)| [name.to_owned(), value])
+        .collect()
 }
 
 /// Chart and values in memory, as long as a run needs them.

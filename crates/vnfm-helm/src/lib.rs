@@ -6,7 +6,7 @@
 //!         folder    its private folder; those that killed processes left are deleted
 //!         memory    chart, values and kubeconfig as sealed files in memory: never in arguments, never on disk
 //!         renderer  passes the rendered objects through our code before helm applies them
-//!         commands  template, crds, install, upgrade, uninstall
+//!         commands  template, crds, install, upgrade, test, uninstall
 //! ```
 //! Not here: which release to install when, what its objects may be, and waiting until they are ready.
 

@@ -18,6 +18,8 @@ use vnfm_core::ports::{Allocation, Budget, PortError};
 use vnfm_descriptor::{Chart, Limits, MissingVariable, OrderFile, OrderedChart, Variables};
 use vnfm_types::Secret;
 
+/// Runs of helm for one VNF at the same time.
+pub(crate) const MAX_AT_ONCE: usize = 8;
 /// Longest name of a release that helm accepts.
 const MAX_NAME: usize = 53;
 

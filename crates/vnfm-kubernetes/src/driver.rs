@@ -4,6 +4,7 @@ use crate::apply::{find_ours, namespace_state, resolve_stages};
 use crate::autoscaled;
 use crate::capabilities;
 use crate::catalog::{Catalog, Target};
+use crate::chart_tests;
 use crate::client::{Session, no_helm};
 use crate::clients::Clients;
 use crate::connection::{Connection, Trust};
@@ -222,6 +223,9 @@ impl InfraDriver for KubernetesDriver {
             plan.charts.as_slice(),
         );
         let handle = converge(cx, &session, planned, (&before, change)).await?;
+        if requested::wants_tests(allocation)? {
+            chart_tests::run_all(cx, &session, (planned.0, planned.2)).await?;
+        }
         if let Some(other) = change.other {
             let other = planned_as(cx, &session, &started(other), change.handle()).await?;
             let stages = resolve_plan(&session, &other).await?;

@@ -126,6 +126,13 @@ pub const CHART: Code = Code {
     means: "a chart of the package cannot be rendered, installed or uninstalled",
     next: "correct the chart in the package, or the parameters in the request that are its values, then retry",
 };
+/// A test of a chart failed.
+pub const TEST_FAILED: Code = Code {
+    name: "kubernetes.test-failed",
+    kind: ErrorKind::Refused,
+    means: "a test of a chart failed, which the request asked for by `helm_test`",
+    next: "correct what the last lines of its pod report, then retry or roll back",
+};
 /// Helm did not finish.
 pub const HELM_LATE: Code = Code {
     name: "kubernetes.helm-late",
@@ -286,6 +293,7 @@ pub const CODES: &[&Code] = &[
     &VARIABLE,
     &HELM,
     &CHART,
+    &TEST_FAILED,
     &HELM_LATE,
     &VALUE,
     &PARAMETER,

@@ -2,7 +2,7 @@
 
 use crate::charts::ChartRelease;
 use crate::client::Session;
-use crate::errors::{CHART, HELM, HELM_LATE, UNREACHABLE};
+use crate::errors::{CHART, HELM, HELM_LATE, TEST_FAILED, UNREACHABLE};
 use serde_json::Value;
 use vnfm_core::Redactor;
 use vnfm_core::ports::PortError;
@@ -23,9 +23,32 @@ pub(crate) fn helm_error(
     chart: &ChartRelease,
     error: &HelmError,
 ) -> PortError {
+    convert(session, &chart.path, &values_of(chart), error)
+}
+
+/// The error of the tests of a chart, with the last lines of their logs.
+pub(crate) fn test_error(
+    session: &Session<'_>,
+    chart: &ChartRelease,
+    error: &HelmError,
+    logs: &str,
+) -> PortError {
+    let converted = helm_error(session, chart, error);
+    if converted.code() != &CHART {
+        return converted;
+    }
+    let action = format!("test release `{}`", chart.name);
+    let failed = PortError::new(&TEST_FAILED, action, converted.detail()).on(&*chart.path);
+    if logs.is_empty() || !session.shows_responses() {
+        return failed;
+    }
+    failed.with_detail(&values_of(chart).clean(logs))
+}
+
+fn values_of(chart: &ChartRelease) -> Redactor {
     let mut values = Redactor::default();
     values.add(&serde_json::from_str(chart.values.reveal()).unwrap_or(Value::Null));
-    convert(session, &chart.path, &values, error)
+    values
 }
 
 /// The error about a release whose values are not known.

@@ -32,6 +32,7 @@ mod asd_items;
 mod autoscaled;
 mod capabilities;
 mod catalog;
+mod chart_tests;
 mod charts;
 mod claims;
 mod client;

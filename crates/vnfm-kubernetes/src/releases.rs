@@ -14,7 +14,7 @@
 
 use crate::apply::{dry_run, find_ours, resolve};
 use crate::catalog::{Catalog, Target, core};
-use crate::charts::ChartRelease;
+use crate::charts::{ChartRelease, MAX_AT_ONCE};
 use crate::client::Session;
 use crate::deletion::delete;
 use crate::difference::compared;
@@ -31,11 +31,8 @@ use kube::core::ObjectMeta;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
-use vnfm_core::ports::{PortError, ResourceAction, VimCall};
+use vnfm_core::ports::{ErrorKind, PortError, ResourceAction, VimCall};
 use vnfm_helm::{Apply, HelmError};
-
-/// Releases that are installed at the same time.
-const MAX_AT_ONCE: usize = 8;
 
 /// Label of a revision: what was installed.
 const CONTENT: &str = "vnfm.dev/content";
@@ -149,8 +146,15 @@ async fn deploy(
     if next == Next::Compare && !differs(cx, session, what.objects).await? {
         return Ok(());
     }
-    run(cx, session, what, (next, &content)).await?;
-    label_hooks(cx, session, (what.namespace, what.chart)).await
+    let ended = run(cx, session, what, (next, &content)).await;
+    if let Err(error) = &ended
+        && error.kind() != ErrorKind::Refused
+    {
+        return ended;
+    }
+    // Those of a failed revision too: a rollback to another chart does not know them.
+    let labelled = label_hooks(cx, session, (what.namespace, what.chart)).await;
+    ended.and(labelled)
 }
 
 /// Uninstalls a release of ours, its hooks included; others stay. Its objects may still be there afterwards.
@@ -382,7 +386,7 @@ async fn run(
 }
 
 /// Labels the hooks that exist: Helm 3 does not pass them to the post-renderer. They were not there before.
-async fn label_hooks(
+pub(crate) async fn label_hooks(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     (namespace, chart): (&str, &ChartRelease),
@@ -423,7 +427,7 @@ pub(crate) async fn claim_hooks(
 }
 
 /// Until the deadline, in whole seconds.
-fn remaining(cx: &VimCall<'_>) -> Duration {
+pub(crate) fn remaining(cx: &VimCall<'_>) -> Duration {
     let left = cx.deadline.duration_since(cx.clock.now()).as_secs();
     Duration::from_secs(u64::try_from(left).unwrap_or_default())
 }

@@ -9,20 +9,22 @@
 
 use crate::amount;
 use crate::catalog::Catalog;
-use crate::charts::{ChartRelease, chart_error};
+use crate::charts::{ChartRelease, MAX_AT_ONCE, chart_error};
 use crate::client::Session;
 use crate::helm_errors::helm_error;
 use crate::item::Item;
 use crate::labels;
 use crate::manifests::{Plan, read_stream};
 use crate::policy;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Ownership, PortError};
-use vnfm_helm::{Cluster, Release};
+use vnfm_descriptor::Chart;
+use vnfm_helm::{Cluster, Helm, Release};
 use vnfm_types::VimPolicy;
 
-const HOOK: &str = "helm.sh/hook";
+pub(crate) const HOOK: &str = "helm.sh/hook";
 
 /// Adds what the charts of the plan render; a plan without charts stays as it is.
 ///
@@ -43,19 +45,29 @@ pub(crate) async fn render(
         version: session.version().await?,
         apis: catalog.apis().await?,
     };
-    let mut rendered = Vec::new();
-    for chart in &plan.charts {
-        let failed = |error| helm_error(session, chart, &error);
-        let definitions = helm.crds(&chart.packed).await.map_err(failed)?;
-        let definitions = items(chart, &definitions)?;
-        let objects = helm
-            .template(&release(chart, &plan.namespace), &cluster)
-            .await
-            .map_err(failed)?;
-        rendered.push((definitions, items(chart, &objects)?));
-    }
+    let charts: Vec<_> = plan
+        .charts
+        .iter()
+        .map(|chart| render_chart((session, helm), &cluster, (chart, &plan.namespace)))
+        .collect();
+    let rendered = stream::iter(charts).buffered(MAX_AT_ONCE);
+    let rendered = rendered.try_collect().await?;
     add(plan, rendered);
     plan.finish(allocation)
+}
+
+async fn render_chart(
+    (session, helm): (&Session<'_>, &Helm),
+    cluster: &Cluster,
+    (chart, namespace): (&ChartRelease, &str),
+) -> Result<Rendered, PortError> {
+    let failed = |error| helm_error(session, chart, &error);
+    let mut definitions = Vec::new();
+    if Chart::may_have_crds(&chart.packed) {
+        definitions = items(chart, &helm.crds(&chart.packed).await.map_err(failed)?)?;
+    }
+    let objects = helm.template(&release(chart, namespace), cluster).await;
+    Ok((definitions, items(chart, &objects.map_err(failed)?)?))
 }
 
 /// The chart as helm needs it.

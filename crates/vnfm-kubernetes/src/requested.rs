@@ -10,7 +10,7 @@
 //! was downloaded and compared with its hash when the package was onboarded, or it is refused.
 
 use crate::member::Member;
-use crate::reserved::{MANIFESTS, UPGRADE, WORKLOADS};
+use crate::reserved::{MANIFESTS, TEST, UPGRADE, WORKLOADS};
 use std::borrow::Cow;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{Flavour, Mcio, nearest, normalise};
@@ -28,6 +28,16 @@ pub(crate) fn check_upgrade(allocation: &Allocation) -> Result<(), PortError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the request asks for the tests of the charts.
+///
+/// # Errors
+///
+/// `Refused`: it is neither true nor false.
+pub(crate) fn wants_tests(allocation: &Allocation) -> Result<bool, PortError> {
+    let params = &allocation.deployment.additional_params;
+    Member::of_request(params, TEST).map_or(Ok(false), |given| given.is_true())
 }
 
 /// The manifests that the request names, in its order; none if it names none.

@@ -42,6 +42,7 @@ impl Sources {
     ) -> Result<Self, PortError> {
         requested::workloads(allocation)?;
         requested::check_upgrade(allocation)?;
+        requested::wants_tests(allocation)?;
         let order = allocation.package.order_file();
         let sizes = size_values::sizes(allocation)?;
         let named = named(allocation, &sizes)?;

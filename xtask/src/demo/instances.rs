@@ -135,15 +135,16 @@ impl Scenario<'_> {
         let request = self.stage.step(&format!("vnf create {name}"), |_| {
             ctl.json(&["vnf", "create", "--package", package, "--name", name])?;
             let vim = text(&ctl.json(&["vim", "show", vim])?, "id")?.to_owned();
-            let values: Values = [
+            let mut values: Values = [
                 ("VIM_ID", vim.into()),
-                ("NETWORK_ID", world.network()?.into()),
                 ("CLUSTER_NAME", CLUSTER.into()),
                 ("SSH_PORT", world.ssh_port().into()),
                 ("SSH_USER", SSH.0.into()),
                 ("SSH_PASSWORD", SSH.1.into()),
             ]
             .into();
+            let network = world.network()?;
+            values.extend(network.map(|id| ("NETWORK_ID", id.into())));
             requests::fill((sample, "instantiate"), &values, folder)
         })?;
         let words = ["vnf", "instantiate", name, "--request", &request, "--watch"];
@@ -189,10 +190,7 @@ impl Scenario<'_> {
                 !vims(ctl)?.iter().any(|vim| vim["id"] == cluster),
                 "VIM `{cluster}` is still registered"
             );
-            for package in packages {
-                ctl.json(&["package", "delete", package])?;
-            }
-            ctl.json(&["vim", "delete", VIM]).map(drop)
+            delete_all(ctl, packages, VIM)
         })
     }
 
@@ -204,6 +202,17 @@ impl Scenario<'_> {
             Ok(())
         })
     }
+}
+
+/// Deletes the packages and a VIM.
+///
+/// # Errors
+/// The error that `vnfmctl` reports.
+pub(crate) fn delete_all(ctl: &Ctl, packages: &[&str], vim: &str) -> Result<()> {
+    for package in packages {
+        ctl.json(&["package", "delete", package])?;
+    }
+    ctl.json(&["vim", "delete", vim]).map(drop)
 }
 
 fn vims(ctl: &Ctl) -> Result<Vec<Value>> {

@@ -1,5 +1,5 @@
-//! Pods and nodes of VNF-A's cluster, not by our drivers: from the control API of the simulated world, or by `kubectl` on the
-//! real control plane, over `ssh`.
+//! Pods and nodes of a cluster, not by our drivers: from the control API of the simulated world, by `kubectl` on VNF-A's real
+//! control plane, over `ssh`, or by `kubectl` on this machine.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::control_plane::ControlPlane;
 use super::instances::SSH;
 use super::world::World;
 
@@ -27,6 +28,7 @@ const SSH_OPTIONS: &[&str] = &[
 /// A cluster, and how it is asked.
 pub(crate) enum Kubectl<'a> {
     Simulated(&'a World),
+    Direct(&'a ControlPlane),
     /// Address of the control-plane node, and the program that prints its password.
     Real {
         address: String,
@@ -62,7 +64,7 @@ impl<'a> Kubectl<'a> {
                 let ours = names.filter(|(found, _)| *found == namespace);
                 Ok(ours.map(|(_, name)| name.to_owned()).collect())
             }
-            Self::Real { .. } => {
+            Self::Direct(_) | Self::Real { .. } => {
                 let pods = self.items(&format!("get pods -n {namespace}"))?;
                 let stay = pods
                     .iter()
@@ -81,7 +83,7 @@ impl<'a> Kubectl<'a> {
                 let names = nodes.flatten().filter_map(Value::as_str);
                 Ok(names.map(str::to_owned).collect())
             }
-            Self::Real { .. } => {
+            Self::Direct(_) | Self::Real { .. } => {
                 let nodes = self.items("get nodes")?;
                 Ok(nodes
                     .iter()
@@ -93,8 +95,10 @@ impl<'a> Kubectl<'a> {
     }
 
     fn items(&self, words: &str) -> Result<Vec<Value>> {
-        let Self::Real { address, askpass } = self else {
-            return Ok(Vec::new());
+        let (address, askpass) = match self {
+            Self::Simulated(_) => return Ok(Vec::new()),
+            Self::Direct(plane) => return plane.items(words),
+            Self::Real { address, askpass } => (address, askpass),
         };
         let kubectl =
             format!("sudo kubectl --kubeconfig=/etc/kubernetes/admin.conf {words} -o json");

@@ -4,8 +4,9 @@
 //! cluster.rs     the story `cluster`, top to bottom: VNF-A builds a cluster, VNF-B runs on it
 //! operations.rs  the story `operations`, top to bottom: every task there and back
 //! workers.rs     the story `workers`, top to bottom: VNF-A grows and shrinks
+//! charts.rs      the story `charts`, top to bottom: charts of a VNFD and of an ASD, compared with helm's own list
 //! task.rs        one task: planned, run, compared with the plan (plan.rs) and with the neighbour
-//!                (record.rs, neighbour.rs: OpenStack by cloud.rs, the cluster by kubectl.rs)
+//!                (record.rs, neighbour.rs: OpenStack by cloud.rs, the cluster by kubectl.rs, control_plane.rs)
 //! snapshots.rs   VNF snapshots: created before their task, compared, deleted before their VIM
 //! instances.rs   the steps that stories share
 //! world.rs       the simulated world as a process, or the real systems
@@ -15,8 +16,10 @@
 //! ```
 //! `--real` only changes endpoints. All resources are deleted at the end, even after a failure, unless `--keep` is given.
 
+pub(crate) mod charts;
 mod cloud;
 mod cluster;
+mod control_plane;
 mod ctl;
 mod instances;
 mod kubectl;
@@ -56,6 +59,10 @@ enum Plot {
     Operations,
     /// VNF-A's cluster grows from two workers to four, and shrinks again.
     Workers,
+    /// Helm charts, of a VNFD and of an ASD, are installed, upgraded, rolled back, scaled and uninstalled; needs `--real`.
+    Charts,
+    /// One chart, then fifty charts in one stage of an ASD, to compare with the same by hand; needs `--real`.
+    ManyCharts,
 }
 
 impl Plot {
@@ -64,6 +71,23 @@ impl Plot {
             Self::Cluster => cluster::play(scenario),
             Self::Operations => operations::play(scenario),
             Self::Workers => workers::play(scenario),
+            Self::Charts => charts::play(scenario),
+            Self::ManyCharts => charts::play_many(scenario),
+        }
+    }
+
+    /// The systems that it needs.
+    fn world(self, real: bool) -> Result<world::Kind> {
+        match self {
+            Self::Charts | Self::ManyCharts => {
+                ensure!(
+                    real,
+                    "charts are installed by helm on a real control plane: add `--real` (`cargo xtask stack up kubernetes` prepares it)"
+                );
+                Ok(world::Kind::ControlPlane)
+            }
+            _ if real => Ok(world::Kind::Real),
+            _ => Ok(world::Kind::Simulated),
         }
     }
 }
@@ -118,19 +142,19 @@ impl Drop for Server {
 /// # Errors
 /// If a step fails, or resources are left behind.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let kind = arguments.story.world(arguments.real)?;
     if !arguments.built {
         build()?;
     }
     let programs = paths::target()?.join("debug");
-    let folder = tempfile::Builder::new()
-        .prefix("vnfm-demo.")
-        .tempdir()
-        .context("cannot create a temporary folder")?;
+    let folder = temporary_folder()?;
     let mut stage = Stage::default();
-    let world = World::start(arguments.real, &programs, folder.path())?;
+    let world = World::start(kind, &programs, folder.path())?;
     let began = Instant::now();
     instances::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
-    let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
+    let server = stage.step("the server starts", |_| {
+        serve(&programs, folder.path(), world.helm().as_deref())
+    })?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
     let outcome = arguments.story.play(&mut Scenario {
         stage: &mut stage,
@@ -179,6 +203,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn temporary_folder() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("vnfm-demo.")
+        .tempdir()
+        .context("cannot create a temporary folder")
+}
+
 /// Builds the programs. Cargo's progress is visible: the first build takes minutes.
 fn build() -> Result<()> {
     terminal::note(
@@ -197,7 +228,7 @@ fn build() -> Result<()> {
 }
 
 /// Starts the server on a free port and reads its address.
-fn serve(programs: &Path, folder: &Path) -> Result<Server> {
+fn serve(programs: &Path, folder: &Path, helm: Option<&Path>) -> Result<Server> {
     let log = folder.join("server.log");
     let log_file =
         std::fs::File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
@@ -210,6 +241,9 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file);
+    if let Some(helm) = helm {
+        command.env("VNFM_HELM_BINARY", helm);
+    }
     process::own_group(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-server`")?;
     let line = process::first_line(&mut child)?;

@@ -60,9 +60,9 @@ pub(crate) struct Reported {
     pub(crate) resources: Resources,
 }
 
-/// The neighbours of a story; the cluster exists once VNF-A is up.
+/// The neighbours of a story: VNF-A's cluster exists once VNF-A is up; the story `charts` has no cloud.
 pub(crate) struct Neighbours<'a> {
-    pub(crate) cloud: Cloud,
+    pub(crate) cloud: Option<Cloud>,
     pub(crate) cluster: Option<Kubectl<'a>>,
 }
 
@@ -100,6 +100,23 @@ impl Neighbours<'_> {
         Ok(reported)
     }
 
+    /// One line about an instance, with the names of its networks.
+    ///
+    /// # Errors
+    /// If the cloud does not respond.
+    pub(crate) fn summary(&self, instance: &VnfInstance) -> Result<String> {
+        let networks = self.cloud.as_ref().map(Cloud::networks).transpose()?;
+        Ok(record::summary(instance, &networks.unwrap_or_default()))
+    }
+
+    /// The cloud, which all stories with servers have.
+    ///
+    /// # Errors
+    /// If the story has none.
+    pub(crate) fn cloud(&self) -> Result<&Cloud> {
+        self.cloud.as_ref().context("this story has no cloud")
+    }
+
     fn cluster(&self) -> Result<&Kubectl<'_>> {
         self.cluster.as_ref().context("no cluster exists yet")
     }
@@ -118,7 +135,7 @@ impl Neighbours<'_> {
     fn stack(&self, name: &str) -> Result<Reported> {
         let mut reported = Reported::default();
         let mut servers = BTreeSet::new();
-        for one in self.cloud.stack_resources(name)? {
+        for one in self.cloud()?.stack_resources(name)? {
             let word = |member: &str| one[member].as_str().unwrap_or_default().to_owned();
             let (kind, id) = (word("resource_type"), word("physical_resource_id"));
             if id.is_empty() {
@@ -143,7 +160,9 @@ impl Neighbours<'_> {
     }
 
     fn servers(&self, of_stack: &BTreeSet<String>) -> Result<Vec<String>> {
-        let all = self.cloud.list("compute", "/servers/detail", "servers")?;
+        let all = self
+            .cloud()?
+            .list("compute", "/servers/detail", "servers")?;
         let fact = |server: &Value| {
             let id = server["id"].as_str().filter(|id| of_stack.contains(*id))?;
             Some(format!("server {id} {}", server["status"].as_str()?))
@@ -153,7 +172,7 @@ impl Neighbours<'_> {
 
     fn ports(&self, servers: &BTreeSet<String>) -> Result<Vec<String>> {
         let mut facts = Vec::new();
-        for port in self.cloud.list("network", "/v2.0/ports", "ports")? {
+        for port in self.cloud()?.list("network", "/v2.0/ports", "ports")? {
             let word = |member: &str| port[member].as_str().unwrap_or_default();
             let server = word("device_id");
             if !servers.contains(server) {

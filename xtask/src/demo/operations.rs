@@ -215,7 +215,7 @@ const WORKER_TASKS: &[Task] = &[
 pub(crate) fn play(scenario: &mut Scenario<'_>) -> Result<()> {
     scenario.register_cloud()?;
     let mut neighbours = Neighbours {
-        cloud: Cloud::login(scenario.world.clouds(), CLOUD)?,
+        cloud: Some(Cloud::login(scenario.world.clouds(), CLOUD)?),
         cluster: None,
     };
     let mut packages = Vec::new();

@@ -3,16 +3,16 @@
 use anyhow::Result;
 
 use super::ctl::{Ctl, text};
-use super::operations::NAMES;
 use super::snapshots;
 use super::world::World;
+use super::{charts, operations};
 use crate::terminal::{Progress, note};
 
 /// Deletes everything, first through the server, then directly on the cloud; failures are printed.
 pub(crate) fn clean_up(ctl: &Ctl, world: &World) {
     // They hold the cluster that VNF-A is. One that is in use is deleted after its operation has been stopped.
     drop(snapshots::delete_listed(ctl));
-    for name in NAMES {
+    for name in operations::NAMES.iter().chain(charts::NAMES) {
         if let Err(error) = delete_instance(ctl, name) {
             note(&format!(
                 "  cannot delete {name} through the server: {error:#}"
@@ -23,7 +23,7 @@ pub(crate) fn clean_up(ctl: &Ctl, world: &World) {
         note(&format!("  cannot delete the snapshots: {error:#}"));
     }
     if let Err(error) = world.force_delete() {
-        note(&format!("  cannot delete the stacks directly: {error:#}"));
+        note(&format!("  cannot delete the rest directly: {error:#}"));
     }
 }
 

@@ -109,10 +109,11 @@ impl Task {
             words.push(if is_vnfc { last()? } else { option.to_owned() });
         }
         if let Some(request) = &self.request {
-            let network = neighbours
-                .cloud
-                .network(request.network.unwrap_or(NETWORK))?;
-            let mut values: Values = [("NETWORK_ID", network.into())].into();
+            let mut values = Values::new();
+            if let Some(cloud) = &neighbours.cloud {
+                let network = cloud.network(request.network.unwrap_or(NETWORK))?;
+                values.insert("NETWORK_ID", network.into());
+            }
             let snapshot = scenario.snapshots.last();
             values.extend(snapshot.map(|id| ("SNAPSHOT_ID", id.as_str().into())));
             let file = requests::fill((request.sample, request.name), &values, scenario.folder)?;
@@ -163,10 +164,10 @@ pub(crate) fn run(
     let has_images = subjects.0.kind == Kind::Servers;
     match task.name {
         snapshots::CREATE if has_images => {
-            snapshots::check_created(scenario, &neighbours.cloud, &now()?)
+            snapshots::check_created(scenario, neighbours.cloud()?, &now()?)
         }
         snapshots::REVERT if has_images => {
-            snapshots::check_reverted(scenario, &neighbours.cloud, &now()?)
+            snapshots::check_reverted(scenario, neighbours.cloud()?, &now()?)
         }
         snapshots::CREATE => snapshots::check_record(scenario, &now()?),
         _ => Ok(()),
@@ -195,7 +196,7 @@ fn play(
         plan.check_changes(&changes, &before.record, &after.record)?;
         let resources = (&before.reported.resources, &after.reported.resources);
         plan.check_resources(&before.record, resources, subject.kind)?;
-        let summary = record::summary(&after.record, &neighbours.cloud.networks()?);
+        let summary = neighbours.summary(&after.record)?;
         progress.show(&format!("then: {summary}"));
         ensure!(
             summary == task.outcome,
@@ -244,6 +245,28 @@ pub(crate) fn refuse(
         ensure!(
             before.reported.resources == after.reported.resources,
             "the refused task changed resources"
+        );
+        Ok(())
+    })
+}
+
+/// Waits until the neighbour reports what the record of `subject` says, and compares that with `summary`.
+///
+/// # Errors
+/// If anything differs.
+pub(crate) fn check(
+    scenario: &mut Scenario<'_>,
+    neighbours: &Neighbours<'_>,
+    subject: Subject,
+    summary: &str,
+) -> Result<()> {
+    let ctl = scenario.ctl;
+    let label = format!("{}: record and neighbour agree", subject.name);
+    scenario.stage.step(&label, |_| {
+        let now = neighbours.summary(&View::read(subject, ctl, neighbours)?.record)?;
+        ensure!(
+            now == summary,
+            "the instance should be `{summary}`, but is `{now}`"
         );
         Ok(())
     })

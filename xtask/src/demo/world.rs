@@ -8,12 +8,21 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::cloud::Cloud;
+use super::control_plane::ControlPlane;
 use crate::{process, stack};
 
 /// Entry of clouds.yaml that the demo uses.
 pub(crate) const CLOUD: &str = "nfv";
 /// Network of the external connection points.
 pub(crate) const NETWORK: &str = "provider";
+
+/// The systems that a story needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Simulated,
+    Real,
+    ControlPlane,
+}
 
 /// The VIM and hosts of the demo.
 pub(crate) enum World {
@@ -34,6 +43,14 @@ pub(crate) enum World {
         /// Systems that the demo started, and stops.
         started: BTreeSet<stack::Part>,
     },
+    /// Only a Kubernetes control plane with simulated nodes, and helm.
+    ControlPlane {
+        plane: ControlPlane,
+        /// Objects that existed before the demo.
+        before: BTreeSet<String>,
+        /// Systems that the demo started, and stops.
+        started: BTreeSet<stack::Part>,
+    },
 }
 
 impl World {
@@ -41,11 +58,11 @@ impl World {
     ///
     /// # Errors
     /// If it does not start.
-    pub(crate) fn start(real: bool, programs: &Path, folder: &Path) -> Result<Self> {
-        if real {
-            real_world()
-        } else {
-            simulated_world(programs, folder)
+    pub(crate) fn start(kind: Kind, programs: &Path, folder: &Path) -> Result<Self> {
+        match kind {
+            Kind::Simulated => simulated_world(programs, folder),
+            Kind::Real => real_world(),
+            Kind::ControlPlane => control_plane(),
         }
     }
 
@@ -53,7 +70,7 @@ impl World {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Simulated { .. } => "simulated",
-            Self::Real { .. } => "real",
+            Self::Real { .. } | Self::ControlPlane { .. } => "real",
         }
     }
 
@@ -61,6 +78,7 @@ impl World {
     pub(crate) fn clouds(&self) -> &Path {
         match self {
             Self::Simulated { clouds, .. } | Self::Real { clouds, .. } => clouds,
+            Self::ControlPlane { plane, .. } => plane.kubeconfig(),
         }
     }
 
@@ -68,16 +86,28 @@ impl World {
     pub(crate) fn ssh_port(&self) -> u64 {
         match self {
             Self::Simulated { endpoints, .. } => endpoints["sshPort"].as_u64().unwrap_or(22),
-            Self::Real { .. } => 22,
+            Self::Real { .. } | Self::ControlPlane { .. } => 22,
         }
     }
 
-    /// The id of the network for external connection points.
+    /// The id of the network for external connection points; `None` without a cloud.
     ///
     /// # Errors
     /// If the cloud does not respond.
-    pub(crate) fn network(&self) -> Result<String> {
-        Cloud::login(self.clouds(), CLOUD)?.network(NETWORK)
+    pub(crate) fn network(&self) -> Result<Option<String>> {
+        if let Self::ControlPlane { .. } = self {
+            return Ok(None);
+        }
+        let cloud = Cloud::login(self.clouds(), CLOUD)?;
+        cloud.network(NETWORK).map(Some)
+    }
+
+    /// The helm program for the server, if the story needs one.
+    pub(crate) fn helm(&self) -> Option<PathBuf> {
+        match self {
+            Self::Simulated { .. } | Self::Real { .. } => None,
+            Self::ControlPlane { plane, .. } => Some(plane.helm()),
+        }
     }
 
     /// Resources that did not exist before.
@@ -98,6 +128,7 @@ impl World {
             Self::Real { clouds, before, .. } => {
                 Cloud::login(clouds, CLOUD)?.wait_for_removal(before)
             }
+            Self::ControlPlane { plane, before, .. } => plane.wait_for_removal(before),
         }
     }
 
@@ -128,14 +159,15 @@ impl World {
         Ok(page.as_array().cloned().unwrap_or_default())
     }
 
-    /// Deletes the stacks of a failed demo directly on the real cloud.
+    /// Deletes the stacks or namespaces of a failed demo directly on the real system.
     ///
     /// # Errors
-    /// If a stack is not deleted in time.
+    /// If one is not deleted in time.
     pub(crate) fn force_delete(&self) -> Result<()> {
         match self {
             Self::Simulated { .. } => Ok(()), // its resources end with its process
             Self::Real { clouds, before, .. } => Cloud::login(clouds, CLOUD)?.delete_stacks(before),
+            Self::ControlPlane { plane, before, .. } => plane.delete_namespaces(before),
         }
     }
 
@@ -152,7 +184,7 @@ impl World {
                     id,
                 )
             }
-            Self::Real { started, .. } => {
+            Self::Real { started, .. } | Self::ControlPlane { started, .. } => {
                 started.clear();
                 let line = "the real systems keep running: `cargo xtask stack status`, `cargo xtask stack down`";
                 (line.to_owned(), String::new())
@@ -167,12 +199,14 @@ impl Drop for World {
     fn drop(&mut self) {
         match self {
             Self::Simulated { child, .. } => process::end(child),
-            Self::Real { started, .. } if !started.is_empty() => {
+            Self::Real { started, .. } | Self::ControlPlane { started, .. }
+                if !started.is_empty() =>
+            {
                 if let Err(error) = stack::down(started) {
                     crate::terminal::note(&format!("the real systems did not stop: {error:#}"));
                 }
             }
-            Self::Real { .. } => {}
+            Self::Real { .. } | Self::ControlPlane { .. } => {}
         }
     }
 }
@@ -227,20 +261,35 @@ fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
 }
 
 fn real_world() -> Result<World> {
-    let wanted: BTreeSet<_> = [stack::Part::Openstack, stack::Part::Hosts].into();
-    let running: BTreeSet<_> = stack::observe(&wanted)
-        .into_iter()
-        .filter(|part| part.is_up)
-        .map(|part| part.part)
-        .collect();
-    if running != wanted {
-        stack::up(&wanted)?;
-    }
+    let started = start_missing(&[stack::Part::Openstack, stack::Part::Hosts].into())?;
     let clouds = stack::Part::Openstack.state().join("clouds.yaml");
     let before = Cloud::login(&clouds, CLOUD)?.inventory()?;
     Ok(World::Real {
         clouds,
         before,
-        started: &wanted - &running,
+        started,
     })
+}
+
+fn control_plane() -> Result<World> {
+    let started = start_missing(&[stack::Part::Kubernetes].into())?;
+    let plane = ControlPlane::find()?;
+    Ok(World::ControlPlane {
+        before: plane.inventory()?,
+        plane,
+        started,
+    })
+}
+
+/// Starts those of these parts that do not run, and returns them.
+fn start_missing(wanted: &BTreeSet<stack::Part>) -> Result<BTreeSet<stack::Part>> {
+    let running: BTreeSet<_> = stack::observe(wanted)
+        .into_iter()
+        .filter(|part| part.is_up)
+        .map(|part| part.part)
+        .collect();
+    if running != *wanted {
+        stack::up(wanted)?;
+    }
+    Ok(wanted - &running)
 }

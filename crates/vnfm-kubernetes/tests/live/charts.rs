@@ -1,10 +1,11 @@
 //! Charts by Helm 3 and Helm 4: `VNFM_LIVE_ASSETS` names the folder with `helm` and `helm4`.
 
-use crate::support::{World, deployment, package_of};
+use crate::support::{World, deployment, package_of, sample_of};
 use flate2::{Compression, write::GzEncoder};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ spec:
 ";
 
 /// A package with one chart of these templates, with the request's parameters.
-fn package(templates: &[(&str, &str)], params: &Value) -> Allocation {
+pub(crate) fn package(templates: &[(&str, &str)], params: &Value) -> Allocation {
     let mut files = vec![
         ("templates/web.yaml", deployment(1, "")),
         ("values.yaml", "{greeting: hi, hold: false}".to_owned()),
@@ -554,6 +555,23 @@ async fn crds_of_a_chart_are_ours_and_go_with_it() {
         );
         world.terminate(&what, created.handle).await.unwrap();
         assert!(crds.get_opt(&name).await.unwrap().is_none());
+        world.assert_nothing_left().await;
+    }
+}
+
+#[tokio::test]
+async fn the_services_of_the_sample_are_four_releases_of_one_chart() {
+    for (program, world) in worlds().await {
+        let what = sample_of("cnf-edge-services", "instantiate.json");
+        world.driver.validate_request(&what).unwrap();
+        let created = world.instantiate(&what, 90).await.unwrap();
+        let releases = ["core", "devices", "registry", "supporting"];
+        let expected = releases.map(|name| row(name, "1", "deployed"));
+        assert_eq!(list(&program, &world.namespace()), expected);
+        let vnfcs = &created.inventory.vnfc_resource_info;
+        let vdus: BTreeSet<_> = vnfcs.iter().map(|vnfc| &vnfc.vdu_id).collect();
+        assert_eq!((vnfcs.len(), vdus.len()), (12, 12));
+        world.terminate(&what, created.handle).await.unwrap();
         world.assert_nothing_left().await;
     }
 }

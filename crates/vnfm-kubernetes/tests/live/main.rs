@@ -5,6 +5,7 @@
 mod asd_charts;
 #[cfg(test)]
 mod capabilities;
+mod chart_tests;
 #[cfg(test)]
 mod charts;
 #[cfg(test)]

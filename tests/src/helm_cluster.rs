@@ -1,0 +1,116 @@
+//! The real control plane for charts, and what `helm` and `kubectl` themselves report about it.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::live::neighbour;
+
+/// Names of the helm programs of both generations.
+pub const GENERATIONS: [&str; 2] = ["helm", "helm4"];
+
+/// A cluster, and one helm program for it.
+#[derive(Debug)]
+pub struct HelmCluster {
+    /// Path of the kubeconfig with the login.
+    pub kubeconfig: PathBuf,
+    helm: PathBuf,
+    kubectl: PathBuf,
+}
+
+impl HelmCluster {
+    /// With this helm program; `None`, with a message, if a system is missing.
+    pub fn find(helm: &str) -> Option<Self> {
+        let kubeconfig = neighbour("VNFM_LIVE_KUBECONFIG")?;
+        let programs = neighbour("VNFM_LIVE_ASSETS")?;
+        Some(Self {
+            kubeconfig,
+            helm: programs.join(helm),
+            kubectl: programs.join("kubectl"),
+        })
+    }
+
+    /// Writes the configuration of a server that uses this helm, with short leases.
+    pub fn configure(&self, folder: &Path) {
+        let output = Command::new("sha256sum").arg(&self.helm).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let hash = printed.split_whitespace().next().unwrap();
+        let settings =
+            json!({"limits": {"lease_seconds": 2}, "helm": {"binary": self.helm, "sha256": hash}});
+        std::fs::write(folder.join("server.yaml"), settings.to_string()).unwrap();
+    }
+
+    /// The output of a `kubectl` command that must succeed.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.output(&self.kubectl, arguments)
+    }
+
+    /// Name, chart and status of each release in a namespace, such as `web web-1.0.0 deployed`.
+    pub fn releases(&self, namespace: &str) -> Vec<String> {
+        let mut arguments = vec!["list", "--output", "json", "--namespace", namespace];
+        if self.helm.ends_with(GENERATIONS[0]) {
+            arguments.push("--all"); // Helm 4 lists all by default
+        }
+        let listed: Value = serde_json::from_str(&self.output(&self.helm, &arguments)).unwrap();
+        let row = |one: &Value| {
+            let words = ["name", "chart", "status"].map(|member| one[member].as_str().unwrap());
+            words.join(" ")
+        };
+        listed.as_array().unwrap().iter().map(row).collect()
+    }
+
+    /// The statuses of all revisions in a namespace.
+    pub fn revisions(&self, namespace: &str) -> Vec<String> {
+        let get = ["get", "secrets", "--selector", "owner=helm"];
+        let mut secrets = self.items(&get, namespace);
+        let statuses = secrets.iter_mut();
+        let status = |secret: &mut Value| secret["metadata"]["labels"]["status"].take();
+        let statuses = statuses.map(status);
+        statuses
+            .map(|status| status.as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Names of the pods of `app=web` that are not about to end.
+    pub fn web_pods(&self, namespace: &str) -> BTreeSet<String> {
+        let pods = self.items(&["get", "pods", "--selector", "app=web"], namespace);
+        let stay = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+        stay.map(name).collect()
+    }
+
+    /// Everything in a namespace that users see, as `kind/name`.
+    pub fn contents(&self, namespace: &str) -> BTreeSet<String> {
+        let kinds = "all,configmaps,secrets,serviceaccounts,persistentvolumeclaims";
+        let arguments = ["get", kinds, "--namespace", namespace, "--output", "name"];
+        self.kubectl(&arguments)
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn items(&self, words: &[&str], namespace: &str) -> Vec<Value> {
+        let arguments = [words, &["--namespace", namespace, "--output", "json"]].concat();
+        let mut list: Value = serde_json::from_str(&self.kubectl(&arguments)).unwrap();
+        let Value::Array(items) = list["items"].take() else {
+            panic!("no list: {list:#}");
+        };
+        items
+    }
+
+    fn output(&self, program: &Path, arguments: &[&str]) -> String {
+        let mut command = Command::new(program);
+        let command = command.args(arguments).env("KUBECONFIG", &self.kubeconfig);
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {message}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
