@@ -5,6 +5,7 @@
 mod asd_charts;
 #[cfg(test)]
 mod capabilities;
+#[cfg(test)]
 mod chart_tests;
 #[cfg(test)]
 mod charts;
