@@ -98,7 +98,9 @@ fn open(edits: &[(&str, &str)], files: &[(&str, &str)]) -> Result<Package, Strin
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("vnfd.yaml"), vnfd).unwrap();
     for (path, text) in files {
-        std::fs::write(folder.path().join(path), text).unwrap();
+        let file = folder.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
     }
     Package::open(folder.path(), &Limits::default()).map_err(|findings| {
         let mut all = String::new();
@@ -178,15 +180,15 @@ fn manifests_charts_and_servers_leave_nothing_to_translate() {
             .is_some()
     };
     assert!(has(&[]));
-    assert!(has(&[("values.yaml", "page: hello\n")]));
-    assert!(!has(&[("web.yaml", "apiVersion: v1\nkind: ConfigMap\n")]));
-    assert!(!has(&[("web.tgz", "chart")]));
+    assert!(has(&[("Files/values.yaml", "page: hello\n")]));
+    assert!(!has(&[("Files/web.yaml", "apiVersion: v1\nkind: ConfigMap\n")]));
+    assert!(!has(&[("Files/web.tgz", "chart")]));
     // What nothing translates is no error then.
     let asks = (
         "# more of web",
         "logical_node: {numa: {logical_node_requirements: {cpus: '2'}}}",
     );
-    open(&[asks], &[("web.yaml", "apiVersion: v1\n")]).unwrap();
+    open(&[asks], &[("Files/web.yaml", "apiVersion: v1\n")]).unwrap();
     let server = "vm:
       type: tosca.nodes.nfv.Vdu.Compute
       properties: {name: vm, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 1}}";
