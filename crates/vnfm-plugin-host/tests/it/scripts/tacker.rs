@@ -130,7 +130,7 @@ sys.exit('not yet' if state['attempts'] == 1 else 0)
 /// (script, error code, expected parts of the message).
 const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
-        "sys.stderr.write('no such server'); os._exit(1)",
+        "print('no such server', file=sys.stderr, flush=True); os._exit(1)",
         "script-failed",
         &["exit code 1", "no such server"],
     ),
