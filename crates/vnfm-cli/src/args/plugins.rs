@@ -18,7 +18,7 @@ pub enum Plugin {
         #[arg(long, value_name = "ID|PATH")]
         package: Option<String>,
         /// Protocol of the package's Python scripts, if it is not the VNFM's own
-        #[arg(long, requires = "package")]
+        #[arg(long, requires = "package", conflicts_with = "file")]
         protocol: Option<Protocol>,
         /// The server's plugin folder [default: `plugins` in the default data folder]
         #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
