@@ -66,6 +66,10 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
                     assert_eq!(response.status, 403, "{what}");
                 }
                 (RequiredRole::Role(_), Some(false)) => assert_eq!(response.status, 404, "{what}"),
+                // The VIM of this test has no nodes: its driver refuses.
+                (RequiredRole::Role(_), Some(true)) if template.ends_with("/capabilities") => {
+                    assert_eq!(response.status, 422, "{what}");
+                }
                 (RequiredRole::Role(_), Some(true)) if method == "get" => {
                     assert_eq!(response.status, 200, "{what}");
                 }
