@@ -31,6 +31,7 @@ fn files_of_a_crate_do_not_import_each_other_in_large_circles() {
 const CORE_FLOORS: &[&[&str]] = &[
     &[
         "ports",
+        "cluster_match",
         "deployment",
         "exclusive",
         "json",

@@ -1,6 +1,6 @@
 //! `vnfmctl vim capabilities`, `vnfmctl package match`: what clusters offer, and which VIMs fit a package.
 
-use super::{package, vim};
+use super::package;
 use crate::client::{Client, Outcome, local, segment};
 use crate::output::{Column, Output};
 use reqwest::Method;
@@ -32,7 +32,7 @@ const VERDICTS: &[Column] = &[
 
 /// Shows what a cluster offers.
 pub(super) async fn cluster(client: &Client, output: Output, named: &str) -> Outcome<()> {
-    let path = format!("{}/{}/capabilities", vim::VIMS, segment(named));
+    let path = format!("/vnfm/v1/vims/{}/capabilities", segment(named));
     let offered: Value = client.get(&path).await?;
     if !output.is_table() {
         return output.value(&offered);
