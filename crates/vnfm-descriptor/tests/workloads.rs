@@ -181,7 +181,10 @@ fn manifests_charts_and_servers_leave_nothing_to_translate() {
     };
     assert!(has(&[]));
     assert!(has(&[("Files/values.yaml", "page: hello\n")]));
-    assert!(!has(&[("Files/web.yaml", "apiVersion: v1\nkind: ConfigMap\n")]));
+    assert!(!has(&[(
+        "Files/web.yaml",
+        "apiVersion: v1\nkind: ConfigMap\n"
+    )]));
     assert!(!has(&[("Files/web.tgz", "chart")]));
     // What nothing translates is no error then.
     let asks = (
