@@ -1,3 +1,5 @@
+//! The matcher: outcomes by requirement, and the verdict of a cluster.
+
 use super::*;
 use std::collections::BTreeMap;
 

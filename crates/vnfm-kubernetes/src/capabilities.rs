@@ -161,7 +161,7 @@ async fn names(
 }
 
 /// What `keep` makes of each object of a kind, in all namespaces; nothing if the cluster does not serve the kind.
-async fn list<T: Kept>(
+async fn list<T: BoundedList>(
     session: &Session<'_>,
     resource: &ApiResource,
     keep: impl Fn(&DynamicObject) -> Option<T>,
@@ -203,18 +203,18 @@ async fn list<T: Kept>(
 }
 
 /// What is kept of an object.
-trait Kept {
+trait BoundedList {
     /// Length of its texts.
     fn bytes(&self) -> usize;
 }
 
-impl Kept for String {
+impl BoundedList for String {
     fn bytes(&self) -> usize {
         self.len()
     }
 }
 
-impl Kept for NodeCapabilities {
+impl BoundedList for NodeCapabilities {
     fn bytes(&self) -> usize {
         let texts = self.labels.iter().chain(&self.allocatable);
         let texts = texts.map(|(key, value)| key.len() + value.len());
@@ -222,7 +222,7 @@ impl Kept for NodeCapabilities {
     }
 }
 
-impl Kept for (String, BTreeSet<String>) {
+impl BoundedList for (String, BTreeSet<String>) {
     fn bytes(&self) -> usize {
         self.0.len() + self.1.iter().map(String::len).sum::<usize>()
     }

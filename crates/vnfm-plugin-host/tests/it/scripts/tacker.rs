@@ -202,7 +202,7 @@ async fn each_mistake_of_a_script_for_tacker_has_a_helpful_error() {
     assert_folder_deleted(&world).await;
 }
 
-/// Returns an object whose pickle would run a command as whoever loads it.
+/// Returns an object whose pickle would run a command as the process that loads it.
 const HOSTILE: &str = r#"
 class Command:
     def __reduce__(self):
