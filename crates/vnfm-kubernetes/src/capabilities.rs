@@ -161,7 +161,7 @@ async fn names(
 }
 
 /// What `keep` makes of each object of a kind, in all namespaces; nothing if the cluster does not serve the kind.
-async fn list<T: BoundedList>(
+async fn list<T: Retained>(
     session: &Session<'_>,
     resource: &ApiResource,
     keep: impl Fn(&DynamicObject) -> Option<T>,
@@ -202,19 +202,19 @@ async fn list<T: BoundedList>(
     )))
 }
 
-/// What is kept of an object.
-trait BoundedList {
+/// What is retained of an object.
+trait Retained {
     /// Length of its texts.
     fn bytes(&self) -> usize;
 }
 
-impl BoundedList for String {
+impl Retained for String {
     fn bytes(&self) -> usize {
         self.len()
     }
 }
 
-impl BoundedList for NodeCapabilities {
+impl Retained for NodeCapabilities {
     fn bytes(&self) -> usize {
         let texts = self.labels.iter().chain(&self.allocatable);
         let texts = texts.map(|(key, value)| key.len() + value.len());
@@ -222,7 +222,7 @@ impl BoundedList for NodeCapabilities {
     }
 }
 
-impl BoundedList for (String, BTreeSet<String>) {
+impl Retained for (String, BTreeSet<String>) {
     fn bytes(&self) -> usize {
         self.0.len() + self.1.iter().map(String::len).sum::<usize>()
     }
