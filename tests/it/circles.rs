@@ -32,6 +32,7 @@ const CORE_FLOORS: &[&[&str]] = &[
     &[
         "ports",
         "cluster_match",
+        "cluster_match_tests",
         "deployment",
         "exclusive",
         "json",
