@@ -1,6 +1,6 @@
 //! The matcher: outcomes by requirement, and the verdict of a cluster.
 
-use super::*;
+use crate::cluster_match::*;
 use std::collections::BTreeMap;
 
 fn node(
