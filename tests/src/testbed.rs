@@ -61,8 +61,8 @@ impl Testbed {
         }
     }
 
-    /// Starts a server with the cluster of this kubeconfig as its VIM, and no cloud. It takes the configuration that lies in
-    /// `folder` as `server.yaml`.
+    /// Starts a server with the cluster of this kubeconfig as its VIM, and no cloud. Its configuration is
+    /// `server.yaml` in `folder`.
     pub fn on_cluster(folder: TempDir, kubeconfig: &Path) -> Self {
         let server = Server::start(folder.path(), "info");
         let file = kubeconfig.to_string_lossy();

@@ -55,9 +55,9 @@ pub enum RequirementLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Verdict {
-    /// It does.
+    /// The cluster offers what the package requires.
     Met,
-    /// It does not.
+    /// The cluster certainly lacks it.
     NotMet,
     /// It cannot be told, for the reason that is given.
     Unknown,

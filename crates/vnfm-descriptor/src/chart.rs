@@ -87,7 +87,7 @@ impl Chart {
     }
 }
 
-/// Whether an entry lies in a folder `crds`, or is a packed chart.
+/// Whether an entry is in a folder named `crds`, or is a packed chart.
 fn is_crd_or_packed<R: Read>(entry: &tar::Entry<'_, R>) -> bool {
     let path = entry.path_bytes();
     path.ends_with(b".tgz") || path.split(|byte| *byte == b'/').any(|part| part == b"crds")

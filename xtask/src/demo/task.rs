@@ -253,7 +253,7 @@ pub(crate) fn refuse(
 /// Waits until the neighbour reports what the record of `subject` says, and compares that with `summary`.
 ///
 /// # Errors
-/// If anything differs.
+/// If the record and the neighbour still differ at the deadline.
 pub(crate) fn check(
     scenario: &mut Scenario<'_>,
     neighbours: &Neighbours<'_>,

@@ -31,7 +31,7 @@ pub struct VimMatch {
     pub id: String,
     /// Name of the VIM.
     pub name: String,
-    /// Its type.
+    /// `vimType`, as SOL003 spells it.
     pub vim_type: String,
     /// Whether nothing mandatory is missing; false also if the VIM does not respond.
     pub fits: bool,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Observed<T> {
-    /// What was read.
+    /// The fact, as the cluster reported it.
     Known(T),
     /// It could not be read.
     Unknown {

@@ -190,7 +190,7 @@ pub struct OciBlob {
     pub digest: String,
     /// Media type, as its reference states it.
     pub media_type: String,
-    /// Size in bytes.
+    /// Size in bytes; verified like the digest.
     pub size: u64,
     /// Path of the file in the package.
     pub path: String,
