@@ -1,8 +1,9 @@
-//! The sample with a chart by Helm 3 and Helm 4, with a server that is killed once in each operation.
+//! The sample with a chart by Helm 3 and Helm 4, with a server that is killed once in each operation; and the story `charts`.
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use vnfm_tests::demo::demo_report;
 use vnfm_tests::helm_cluster::{GENERATIONS, HelmCluster};
 use vnfm_tests::programs::until;
 use vnfm_tests::testbed::{Testbed, VIM};
@@ -73,4 +74,14 @@ fn a_chart_is_installed_scaled_and_uninstalled_although_the_server_is_killed() {
         testbed.server.ctl(&["vnf", "delete", NAME]);
         testbed.finish();
     }
+}
+
+#[test]
+fn the_story_of_charts_is_played_and_nothing_is_left() {
+    if HelmCluster::find(GENERATIONS[0]).is_none() {
+        return;
+    }
+    let report = demo_report(&["--real", "--story", "charts"], "tosca").unwrap();
+    assert_eq!(report["ok"], true, "{report:#}");
+    assert_eq!(report["left_behind"], json!([]));
 }
