@@ -165,9 +165,13 @@ impl Clients {
             .body(bytes)
             .with_context(|| format!("{method} {path}"))?;
         let began = Instant::now();
-        let mut answer = self
-            .agent
-            .run(request)
+        let mut run = self.agent.run(request.clone());
+        if method == "GET" && run.as_ref().is_err_and(was_reset) {
+            // As every client does (RFC 9110 9.2.2): a server short of connections closes idle ones, and this one was not yet
+            // known to be closed.
+            run = self.agent.run(request);
+        }
+        let mut answer = run
             .with_context(|| format!("no answer to {method} {path} after {:?}", began.elapsed()))?;
         let location = answer
             .headers()
@@ -286,4 +290,9 @@ impl Clients {
                 .found,
         )
     }
+}
+
+/// Whether the connection was closed under a request.
+fn was_reset(error: &ureq::Error) -> bool {
+    matches!(error, ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionReset)
 }
