@@ -112,7 +112,7 @@ fn add_annotation(object: &mut Value, owner: &Ownership) {
 }
 
 /// An object member, created if missing or null; `None` if it is something else.
-fn member_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+pub(crate) fn member_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let member = object.as_object_mut()?.entry(name).or_insert(Value::Null);
     if member.is_null() {
         *member = Value::Object(Map::new());

@@ -10,6 +10,7 @@
 //! The dry run applies defaults, webhooks and validation like the change itself. Only paths are named: a Secret has values.
 
 use crate::apply::{dry_run, find_ours, namespace_state, resolve_stages};
+use crate::attach;
 use crate::autoscaled;
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
@@ -28,7 +29,7 @@ use crate::storages::Scope;
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Convergence, PlannedResource, PortError, ResourceAction, ResourcePlan, VimCall,
+    Allocation, Convergence, PlannedResource, PortError, ResourceAction, ResourcePlan, VimCall,
 };
 use vnfm_descriptor::Flavour;
 use vnfm_types::VnfcResourceInfo;
@@ -48,6 +49,7 @@ pub(crate) async fn convergence(
     let stages = resolve_stages(plan, &catalog).await?;
     let state = namespace_state(session, cx.ownership, &plan.namespace).await?;
     policy::permit_resolved(plan, &stages, cx.vim.policy(), Some(state))?;
+    attach::require(session, plan).await?;
     let before = serde_json::from_value::<Handle>(change.handle().clone()).unwrap_or_default();
     let own = Target::namespace(&plan.namespace);
     let flavour = requested::flavour(change.target);
@@ -113,13 +115,13 @@ pub(crate) async fn release(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     (namespace, stages): (&str, &[Vec<Target>]),
-    flavour: Option<&Flavour>,
+    allocation: &Allocation,
 ) -> Result<ResourcePlan, PortError> {
     let own = Target::namespace(namespace);
     let mut scope = Scope::from_targets(stages.iter().flatten());
     scope.namespaces.insert(namespace.to_owned());
     let catalog = Catalog::new(session, std::iter::empty());
-    let pods = inventory(cx, session, &catalog, flavour, &scope).await?;
+    let pods = inventory(cx, session, &catalog, allocation, &scope).await?;
     let mut rows = Vec::new();
     for target in stages.iter().flatten().filter(|target| **target != own) {
         if is_ours(cx, session, target).await? {
