@@ -172,3 +172,147 @@ fn check_known(asd: &Asd, deployment: &Deployment) -> Result<(), PortError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use vnfm_descriptor::{Limits, Package};
+
+    const HEAD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [oran_asd_types_v02.00.00.yaml]
+topology_template:
+  node_templates:
+    app:
+      type: tosca.nodes.asd.Asd
+      properties: {asdId: a9, asdInvariantId: i9, asdVersion: '1', asdProvider: Us, asdApplicationName: Web, asdApplicationSwVersion: '1', asdExtCpd: [";
+    const TAIL: &str = "]}
+      artifacts:
+        web: {type: tosca.artifacts.asd.DeploymentItem, file: web.yaml, properties: {deploymentItemId: '1', artifactType: kubernetes_manifest}}
+";
+
+    /// A package whose ASD has these connection points.
+    fn package(cps: &str) -> Package {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let meta = "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/asd.yaml\n";
+        write("TOSCA-Metadata/TOSCA.meta", meta);
+        write("Definitions/asd.yaml", &format!("{HEAD}{cps}{TAIL}"));
+        write("web.yaml", "{}\n");
+        Package::open(folder.path(), &Limits::default()).unwrap()
+    }
+
+    /// A deployment whose links, by their ids, name networks and have this connection point.
+    fn connected(cpd: &str, networks: &[&str], config: &Value) -> Deployment {
+        let link = |(index, network): (usize, &&str)| {
+            let link = json!({"id": format!("l{index}"), "resourceId": network,
+                "extCps": [{"cpdId": cpd, "cpConfig": {"c": config}}]});
+            serde_json::from_value(link).unwrap()
+        };
+        Deployment {
+            ext_virtual_links: networks.iter().enumerate().map(link).collect(),
+            ..Deployment::default()
+        }
+    }
+
+    fn fixed(ips: &[&str]) -> Value {
+        json!({"cpProtocolData": [{"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {
+            "ipAddresses": [{"type": "IPV4", "fixedAddresses": ips}]}}]})
+    }
+
+    #[test]
+    fn networks_and_addresses_become_values_of_the_chart() {
+        let package = package(
+            "{id: n6, virtualLinkRequirement: [core], inputParamMappings: {nadName: ['web:left.nad', 'web:right.nad'], nadNamespace: 'web:nadNamespace', ipAddressParameter: 'web:ip'}}, {id: oam, virtualLinkRequirement: [oam], inputParamMappings: {nadName: ['web:oam.nad']}}, {id: front, virtualLinkRequirement: [oam], inputParamMappings: {externalIPs: ['web:external']}}",
+        );
+        let asd = package.asd().unwrap();
+        let found = |cpd: &str, networks: &[&str], ips: &[&str]| {
+            values(asd, &connected(cpd, networks, &fixed(ips))).unwrap()
+        };
+        let named = |all: &[(&str, Value)]| -> Vec<(String, Value)> {
+            let all = all.iter();
+            all.map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect()
+        };
+        assert_eq!(
+            found("n6", &["nets/a", "nets/b"], &["10.0.0.1"]),
+            named(&[
+                ("web:left.nad", json!("a")),
+                ("web:nadNamespace", json!("nets")),
+                ("web:right.nad", json!("b")),
+                ("web:nadNamespace", json!("nets")),
+                ("web:ip", json!(["10.0.0.1", "10.0.0.1"])),
+            ])
+        );
+        assert_eq!(
+            found("oam", &["nets/oam"], &[]),
+            named(&[("web:oam.nad", json!("nets/oam"))]),
+            "without a parameter for the namespace"
+        );
+        assert_eq!(
+            found("front", &["any"], &["192.0.2.1"]),
+            named(&[("web:external", json!(["192.0.2.1"]))])
+        );
+        let attached =
+            attachments(asd, &connected("n6", &["nets/a", "nets/b"], &json!({}))).unwrap();
+        let attached: Vec<_> = attached
+            .iter()
+            .map(|one| (one.network.to_string(), one.by_chart))
+            .collect();
+        assert_eq!(
+            attached,
+            [("nets/a".to_owned(), true), ("nets/b".to_owned(), true)]
+        );
+        assert_eq!(
+            attachments(asd, &connected("front", &["any"], &json!({}))).unwrap(),
+            []
+        );
+    }
+
+    #[test]
+    fn what_an_application_cannot_have_is_refused_by_name() {
+        let package = package(
+            "{id: oam, virtualLinkRequirement: [oam], inputParamMappings: {nadName: ['web:oam.nad']}}, {id: web, virtualLinkRequirement: [oam], resourceMapping: 'web:web'}, {id: bare, virtualLinkRequirement: [oam]}",
+        );
+        let asd = package.asd().unwrap();
+        let mac = json!({"cpProtocolData": [{"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {"macAddress": "02:00:00:00:00:01"}}]});
+        for (cpd, networks, config, expected) in [
+            ("oam", &["a", "b"][..], json!({}), "more links name it"),
+            ("oam", &["a"], mac, "no parameter for a MAC address"),
+            (
+                "oam",
+                &["Not/A/Network"],
+                json!({}),
+                "cannot be a NetworkAttachmentDefinition",
+            ),
+            ("web", &["a", "b"], json!({}), "several links name it"),
+            (
+                "bare",
+                &["a"],
+                json!({}),
+                "neither `inputParamMappings.nadName` nor `resourceMapping`",
+            ),
+            (
+                "other",
+                &["a"],
+                json!({}),
+                "no connection point with this `id`",
+            ),
+            (
+                "web",
+                &["a"],
+                json!({"linkPortId": "p"}),
+                "pods use no existing ports",
+            ),
+            ("web", &["a"], fixed(&["10.0.0.300"]), "is no IP address"),
+        ] {
+            let error = attachments(asd, &connected(cpd, networks, &config)).unwrap_err();
+            assert_eq!(error.name(), "kubernetes.link-invalid");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}

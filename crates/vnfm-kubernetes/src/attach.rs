@@ -388,3 +388,148 @@ pub(crate) fn copy_networks(rendered: &mut Item, planned: &Item) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::item_for_test;
+
+    fn attachment(cpd: &str, network: &str, position: usize) -> Attachment {
+        Attachment {
+            cpd: cpd.to_owned(),
+            pods: Pods::Vdu("web".to_owned()),
+            network: NetworkName::parse(network).unwrap(),
+            link: Link::Managed("link".to_owned()),
+            position,
+            ips: Vec::new(),
+            mac: None,
+            by_chart: false,
+        }
+    }
+
+    fn workload(kind: &str, networks: &str, resources: &Value) -> Item {
+        let pod = json!({"metadata": {"annotations": {NETWORKS: networks}},
+            "spec": {"containers": [{"name": "a", "resources": resources}, {"name": "b"}]}});
+        let spec = if kind == "CronJob" {
+            json!({"jobTemplate": {"spec": {"template": pod}}})
+        } else {
+            json!({"template": pod})
+        };
+        item_for_test(
+            json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"}, "spec": spec}),
+        )
+    }
+
+    /// The annotation of a workload after these attachments.
+    fn annotation(stated: &str, own: &[Attachment]) -> String {
+        let mut item = workload("Deployment", stated, &json!({}));
+        request_networks(&mut item, own, "mine").unwrap();
+        let annotations = &template(&item).unwrap()["metadata"]["annotations"];
+        annotations[NETWORKS].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn entries_of_the_manifest_stay_and_come_first() {
+        let own = [attachment("data", "other/data", 1)];
+        let list: Value = serde_json::from_str(&annotation("oam@eth1, net", &own)).unwrap();
+        let expected = json!([
+            {"name": "oam", "interface": "eth1"},
+            {"name": "net"},
+            {"name": "data", "namespace": "other", "interface": "net3"},
+        ]);
+        assert_eq!(list, expected);
+        let stated = json!([{"name": "oam", "interface": "net2", "cni-args": {"a": 1}}]);
+        let list: Value = serde_json::from_str(&annotation(&stated.to_string(), &own)).unwrap();
+        assert_eq!(list[0], stated[0]);
+        assert_eq!(list[1]["interface"], "net3", "`net2` is taken");
+    }
+
+    #[test]
+    fn a_network_that_the_manifest_requests_is_not_requested_again() {
+        let own = [attachment("data", "mine/data", 1)];
+        assert_eq!(annotation("data", &own), "data");
+        let twice = [own[0].clone(), attachment("more", "mine/data", 2)];
+        let list: Vec<Value> = serde_json::from_str(&annotation("data", &twice)).unwrap();
+        assert_eq!(list.len(), 2);
+        let fixed = [Attachment {
+            ips: vec!["10.0.0.1/24".to_owned()],
+            ..own[0].clone()
+        }];
+        let list: Vec<Value> = serde_json::from_str(&annotation("data", &fixed)).unwrap();
+        assert_eq!(list[1]["ips"], json!(["10.0.0.1/24"]));
+    }
+
+    #[test]
+    fn an_annotation_that_cannot_be_read_is_an_error_of_the_package() {
+        let mut item = workload("Deployment", "a/b/c", &json!({}));
+        let own = [attachment("data", "mine/data", 1)];
+        let error = request_networks(&mut item, &own, "mine").unwrap_err();
+        assert_eq!(
+            (error.name(), error.resource()),
+            ("kubernetes.manifest-invalid", Some("Deployment `web`"))
+        );
+    }
+
+    #[test]
+    fn a_fixed_address_needs_a_workload_of_one_pod() {
+        let fixed = Attachment {
+            mac: Some("02:00:00:00:00:01".to_owned()),
+            ..attachment("data", "data", 1)
+        };
+        for (kind, count, fits) in [
+            ("Deployment", 1, true),
+            ("Deployment", 2, false),
+            ("DaemonSet", 1, false),
+        ] {
+            let mut item = workload(kind, "", &json!({}));
+            item.object["spec"]["replicas"] = count.into();
+            assert_eq!(
+                check_addresses(&fixed, &item).is_ok(),
+                fits,
+                "{kind} {count}"
+            );
+            check_addresses(&attachment("data", "data", 1), &item).unwrap();
+        }
+    }
+
+    #[test]
+    fn devices_are_added_unless_a_container_states_them() {
+        for (stated, expected) in [
+            (
+                json!({"requests": {"cpu": "1"}}),
+                json!({"requests": {"cpu": "1", "intel.com/sriov": "2"}, "limits": {"intel.com/sriov": "2"}}),
+            ),
+            (
+                json!({"limits": {"intel.com/sriov": 4}}),
+                json!({"limits": {"intel.com/sriov": 4}}),
+            ),
+        ] {
+            let mut item = workload("CronJob", "", &stated);
+            add_device(template_mut(&mut item).unwrap(), "intel.com/sriov", 2);
+            let found = template(&item).unwrap()["spec"]["containers"][0]["resources"].clone();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_helm_renders_again_gets_networks_and_devices_of_the_plan() {
+        let mut planned = workload("Deployment", "data", &json!({"requests": {"cpu": "1"}}));
+        add_device(template_mut(&mut planned).unwrap(), "intel.com/sriov", 1);
+        let mut rendered = workload("Deployment", "", &json!({"requests": {"cpu": "2"}}));
+        copy_networks(&mut rendered, &planned);
+        let template = template(&rendered).unwrap();
+        assert_eq!(template["metadata"]["annotations"][NETWORKS], "data");
+        let resources = &template["spec"]["containers"][0]["resources"];
+        let expected = json!({"requests": {"cpu": "2", "intel.com/sriov": "1"}, "limits": {"intel.com/sriov": "1"}});
+        assert_eq!(*resources, expected);
+        let mut plain = workload("Deployment", "", &json!({}));
+        let before = plain.clone();
+        copy_networks(
+            &mut plain,
+            &item_for_test(
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}),
+            ),
+        );
+        assert_eq!(plain, before);
+    }
+}

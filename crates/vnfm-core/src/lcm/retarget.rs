@@ -100,8 +100,11 @@ pub(super) async fn check_in(
     let is_other = allocation
         .deployment
         .leaves_package(&requested.instance.vnf_pkg_id);
-    if is_other && !namespaces.is_empty() {
-        // Another package must not lead a caller out of its namespaces, no more than an instantiation.
+    let before = requested.instance.deployment.as_deref();
+    let is_connected_otherwise = before
+        .is_some_and(|before| before.ext_virtual_links != allocation.deployment.ext_virtual_links);
+    if (is_other || is_connected_otherwise) && !namespaces.is_empty() {
+        // Another package or network must not lead a caller out of its namespaces, no more than an instantiation.
         let permitted = driver.permit(&allocation, &VimPolicy::for_namespaces(namespaces));
         permitted.map_err(Refusal::unprocessable)?;
     }
