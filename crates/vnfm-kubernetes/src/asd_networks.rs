@@ -282,33 +282,38 @@ topology_template:
         let mac = json!({"cpProtocolData": [{"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {"macAddress": "02:00:00:00:00:01"}}]});
         for (cpd, networks, config, expected) in [
             ("oam", &["a", "b"][..], json!({}), "more links name it"),
-            ("oam", &["a"], mac, "no parameter for a MAC address"),
+            ("oam", &["a"][..], mac, "no parameter for a MAC address"),
             (
                 "oam",
-                &["Not/A/Network"],
+                &["Not/A/Network"][..],
                 json!({}),
                 "cannot be a NetworkAttachmentDefinition",
             ),
-            ("web", &["a", "b"], json!({}), "several links name it"),
+            ("web", &["a", "b"][..], json!({}), "several links name it"),
             (
                 "bare",
-                &["a"],
+                &["a"][..],
                 json!({}),
                 "neither `inputParamMappings.nadName` nor `resourceMapping`",
             ),
             (
                 "other",
-                &["a"],
+                &["a"][..],
                 json!({}),
                 "no connection point with this `id`",
             ),
             (
                 "web",
-                &["a"],
+                &["a"][..],
                 json!({"linkPortId": "p"}),
                 "pods use no existing ports",
             ),
-            ("web", &["a"], fixed(&["10.0.0.300"]), "is no IP address"),
+            (
+                "web",
+                &["a"][..],
+                fixed(&["10.0.0.300"][..]),
+                "is no IP address",
+            ),
         ] {
             let error = attachments(asd, &connected(cpd, networks, &config)).unwrap_err();
             assert_eq!(error.name(), "kubernetes.link-invalid");

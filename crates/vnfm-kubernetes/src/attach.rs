@@ -35,13 +35,23 @@ const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";
 ///
 /// # Errors
 ///
-/// `Refused`, naming the connection point that no workload can have, or the annotation of a manifest that cannot be read.
+/// `Refused`, naming the connection point that no workload can have, one that has no network though the package has no
+/// manifests, or the annotation of a manifest that cannot be read.
 pub(crate) fn attach(plan: &mut Plan, allocation: &Allocation) -> Result<(), PortError> {
     let mut all = attachments::attachments(allocation, &own_networks(plan))?;
+    let flavour = requested::flavour(allocation);
+    if let Some(cpd) = flavour
+        .as_deref()
+        .and_then(|flavour| untranslated(flavour, &all))
+    {
+        let what = "no network is named for it, and the package has only its VNFD";
+        let hint =
+            "connect it in `extVirtualLinks`, or its internal link in `extManagedVirtualLinks`";
+        return Err(cp_error(cpd, what).hint(hint));
+    }
     if all.is_empty() {
         return Ok(());
     }
-    let flavour = requested::flavour(allocation);
     let mut attached = BTreeSet::new();
     for item in plan.stages.iter_mut().flatten() {
         if template_mut(item).is_none() {
@@ -73,6 +83,12 @@ pub(crate) fn attach(plan: &mut Plan, allocation: &Allocation) -> Result<(), Por
     }
     plan.attachments = all;
     Ok(())
+}
+
+/// A connection point that would have no interface, though nothing but the descriptor says what is deployed.
+fn untranslated<'f>(flavour: &'f Flavour, all: &[Attachment]) -> Option<&'f str> {
+    flavour.workloads.as_ref()?;
+    attachments::unattached(flavour, all).into_iter().next()
 }
 
 /// The networks that the package brings.

@@ -83,22 +83,32 @@ async fn a_change_that_fails_is_reversed() {
 #[tokio::test]
 async fn a_cluster_without_multus_is_refused() {
     let (world, ..) = faulty_cluster().await;
-    let mut what = translated();
-    let error = world.instantiate(&what, 20).await.unwrap_err();
+    let error = world.instantiate(&translated(), 20).await.unwrap_err();
     assert_eq!(error.name(), "kubernetes.no-network");
     assert!(error.to_string().contains("it has no Multus"), "{error}");
-    // Without the link the connection point has no interface, which is logged.
-    Arc::make_mut(&mut what.deployment)
-        .ext_virtual_links
-        .clear();
+}
+
+#[tokio::test]
+async fn a_connection_point_without_a_network_is_named() {
+    let disconnected = |mut what: Allocation| {
+        Arc::make_mut(&mut what.deployment)
+            .ext_virtual_links
+            .clear();
+        what
+    };
+    // Only the descriptor says what is deployed.
+    let error = render(&disconnected(translated())).unwrap_err();
+    assert_eq!(error.name(), "kubernetes.link-invalid");
+    assert!(error.to_string().contains("`dataCP`"), "{error}");
+    // Manifests may attach the pods on their own.
+    let world = world().await;
+    let networks = Networks::make(&world).await;
+    let what = disconnected(networks.router("data-1", 1));
     let created = world.instantiate(&what, 20).await.unwrap();
     let logs = world.seen.logs.lock().unwrap().join("\n");
-    assert!(
-        logs.contains("warn: connection point `dataCP` gets no interface"),
-        "{logs}"
-    );
-    world.terminate(&what, created.handle).await.unwrap();
-    world.assert_nothing_left().await;
+    let expected = "warn: connection point `dataCP` gets no interface";
+    assert!(logs.contains(expected), "{logs}");
+    networks.end(&what, created.handle).await;
 }
 
 #[tokio::test]
