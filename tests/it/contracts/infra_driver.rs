@@ -73,6 +73,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
         releases: Some(releases(["vnf-rolling-1", "vnf-rolling-2"])),
+        links: Some(links(&what, ["provider", "nfv-net"])),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, move || {
             left_behind(world.ledger())
         })

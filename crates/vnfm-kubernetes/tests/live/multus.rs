@@ -154,7 +154,13 @@ async fn attach(client: Client, selector: String, pods: Api<DynamicObject>) {
 
 /// What Multus writes: the pod's own interface, and one for each entry.
 fn report(pod: &DynamicObject, list: &str, number: u32) -> Value {
-    let entries: Vec<Value> = serde_json::from_str(list).expect("the driver writes a list");
+    let namespace = pod.metadata.namespace.as_deref().expect("pods have one");
+    let short = |item: &str| {
+        let (of, name) = item.split_once('/').unwrap_or((namespace, item));
+        json!({"namespace": of, "name": name})
+    };
+    let entries: Vec<Value> = serde_json::from_str(list)
+        .unwrap_or_else(|_| list.split(',').map(|item| short(item.trim())).collect());
     let own = json!({"name": "cluster", "interface": "eth0", "ips": [pod.data["status"]["podIP"]], "default": true, "dns": {}});
     let needs_device = pod.data["spec"]["containers"][0]["resources"]["limits"].as_object();
     let needs_device =
@@ -166,9 +172,10 @@ fn report(pod: &DynamicObject, list: &str, number: u32) -> Value {
         if ips.is_empty() {
             ips.push(format!("10.{}.0.{number}", 100 + index));
         }
+        let default = format!("net{}", index + 1);
         let mac = format!("02:00:00:00:{index:02x}:{:02x}", number % 256);
         let mut one = json!({"name": format!("{}/{}", text("namespace").unwrap(), text("name").unwrap()),
-            "interface": text("interface").unwrap(), "ips": ips, "mac": text("mac").unwrap_or(&mac), "dns": {}});
+            "interface": text("interface").unwrap_or(&default), "ips": ips, "mac": text("mac").unwrap_or(&mac), "dns": {}});
         if needs_device {
             one["device-info"] = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": format!("0000:18:02.{}", index % 8)}});
         }
