@@ -159,7 +159,7 @@ fn selection(
 }
 
 fn is_interface(name: &str) -> bool {
-    name.len() <= MAX_INTERFACE_LEN
+    (1..=MAX_INTERFACE_LEN).contains(&name.len())
         && !name.contains(['/', ' '])
         && !name.contains(char::is_control)
 }

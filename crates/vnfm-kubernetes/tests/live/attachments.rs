@@ -100,7 +100,7 @@ fn chart(descriptor: &str, template: String, network: &str) -> Allocation {
 }
 
 /// What helm renders gets the networks, and another network is another revision.
-async fn pods_of_a_chart_change_their_network(world: &World, program: &std::path::Path) {
+async fn pods_of_a_chart_change_their_network(world: &World, program: &std::path::PathBuf) {
     let networks = Networks::make(world).await;
     let vnfd = format!("{VNF}{CONNECTED}");
     let on = |network: &str| chart(&vnfd, deployment(1, ""), &networks.name(network));
