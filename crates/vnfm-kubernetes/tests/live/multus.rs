@@ -156,8 +156,8 @@ async fn attach(client: Client, selector: String, pods: Api<DynamicObject>) {
 fn report(pod: &DynamicObject, list: &str, number: u32) -> Value {
     let namespace = pod.metadata.namespace.as_deref().expect("pods have one");
     let short = |item: &str| {
-        let (of, name) = item.split_once('/').unwrap_or((namespace, item));
-        json!({"namespace": of, "name": name})
+        let (namespace, name) = item.split_once('/').unwrap_or((namespace, item));
+        json!({"namespace": namespace, "name": name})
     };
     let entries: Vec<Value> = serde_json::from_str(list)
         .unwrap_or_else(|_| list.split(',').map(|item| short(item.trim())).collect());
