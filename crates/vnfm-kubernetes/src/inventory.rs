@@ -11,6 +11,7 @@ use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::connectivity::{Connectivity, VduPod, pod_ips, without_nulls};
 use crate::labels;
+use crate::machine_addresses::{machine_of, with_addresses};
 use crate::owned::pods;
 use crate::ready::text;
 use crate::replicas::{has_replicas, replicas, vdu_of};
@@ -69,7 +70,7 @@ pub(crate) async fn inventory(
                 cx.watcher.log("info", "kubernetes", &text);
                 continue;
             };
-            vdu_pods.push((vdu.clone(), pod));
+            vdu_pods.push((vdu.clone(), with_addresses(session, pod).await?));
         }
     }
     vdu_pods.sort_by(|(a, a_pod), (b, b_pod)| {
@@ -145,6 +146,7 @@ fn vnfc(cx: &VimCall<'_>, (vdu, pod): &VduPod) -> VnfcResourceInfo {
         "node": text(&pod.data, "/spec/nodeName"),
         "uid": pod.metadata.uid,
         "podIps": pod_ips(&pod.data),
+        "virtualMachineInstance": machine_of(pod),
     });
     VnfcResourceInfo {
         id,

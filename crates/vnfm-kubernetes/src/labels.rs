@@ -10,6 +10,7 @@
 //!
 //! Templates of pods and claims get the labels too, so that one selector finds everything of an instance.
 
+use crate::virtual_machines::is_kubevirt;
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 use vnfm_core::ports::Ownership;
@@ -46,11 +47,9 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
     };
     add_labels(object, owner);
     add_annotation(object, owner);
-    if object
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .is_some_and(|group| group == "apps/v1" || group == "batch/v1")
-    {
+    let api_version = object.get("apiVersion").and_then(Value::as_str);
+    let has_templates = matches!(api_version, Some("apps/v1" | "batch/v1"));
+    if has_templates || is_kubevirt(object) {
         for template in TEMPLATES {
             if let Some(template) = object.pointer_mut(template) {
                 add_labels(template, owner);

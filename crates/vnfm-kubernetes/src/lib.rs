@@ -14,6 +14,7 @@
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      render      the objects for `vnfmctl package render`, without a cluster
 //!                      attach      networks of pods, as Multus reads them; attachments: from the request, asd_networks: of an ASD
+//!                      virtual_machines  machines of KubeVirt: which run; machine_addresses: what they report
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
 //!                      object      looks at one object, merges a change into it
 //!                      apply       creates or adopts objects with our labels, refuses others
@@ -63,6 +64,7 @@ mod item;
 mod kept_namespace;
 mod kind_order;
 mod labels;
+mod machine_addresses;
 mod manifests;
 mod member;
 mod named_charts;
@@ -102,6 +104,7 @@ mod translate;
 mod translate_network;
 mod translate_workload;
 mod values;
+mod virtual_machines;
 mod watch;
 
 pub use driver::KubernetesDriver;

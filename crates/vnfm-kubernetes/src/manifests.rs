@@ -21,6 +21,7 @@ use crate::sources::Sources;
 use crate::stage::Stage;
 use crate::stopped;
 use crate::template::{self, BytesLeft, TemplateError, missing_value};
+use crate::virtual_machines::GROUP;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
@@ -166,7 +167,7 @@ fn drop_other_flavours(stages: &mut [Vec<Item>], allocation: &Allocation) {
 
 /// Whether objects of this kind are workloads.
 fn makes_pods(group: &str, kind: &str) -> bool {
-    matches!(group, "apps" | "batch") || kind == "Pod" || kind == "ReplicationController"
+    matches!(group, "apps" | "batch" | GROUP) || kind == "Pod" || kind == "ReplicationController"
 }
 
 /// Returns the namespace, and the variables with their values.

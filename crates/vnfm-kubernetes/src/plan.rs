@@ -26,6 +26,7 @@ use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
+use crate::virtual_machines::{INSTANCE, MACHINE, REPLICA_SET, machines};
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
@@ -210,6 +211,9 @@ impl Planned<'_> {
         let vnfcs: Vec<_> = vnfcs.filter(|vnfc| vnfc.vdu_id == vdu).collect();
         let desired = match kind {
             "Pod" => 1,
+            MACHINE | INSTANCE => {
+                usize::try_from(machines(&resolved.item.object)).unwrap_or(usize::MAX)
+            }
             kind if has_replicas(kind) => {
                 usize::try_from(replicas(&resolved.item.object)).unwrap_or(usize::MAX)
             }
@@ -227,7 +231,8 @@ impl Planned<'_> {
         }
         let template: Vec<String> = because
             .iter()
-            .filter(|path| path.starts_with("spec.template") || kind == "Pod")
+            .filter(|path| path.starts_with("spec.template") || matches!(kind, "Pod" | INSTANCE))
+            .filter(|_| !matches!(kind, MACHINE | REPLICA_SET))
             .cloned()
             .collect();
         for (index, vnfc) in vnfcs.iter().enumerate() {
@@ -297,7 +302,11 @@ impl Planned<'_> {
 
 /// Whether its pods can be VNFCs.
 fn runs_pods(kind: &str) -> bool {
-    has_replicas(kind) || matches!(kind, "Pod" | "DaemonSet" | "Job" | "CronJob")
+    has_replicas(kind)
+        || matches!(
+            kind,
+            "Pod" | "DaemonSet" | "Job" | "CronJob" | MACHINE | INSTANCE
+        )
 }
 
 #[cfg(test)]

@@ -16,7 +16,11 @@ mod deploy;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod kubevirt;
+#[cfg(test)]
 mod login;
+#[cfg(test)]
+mod machines;
 #[cfg(test)]
 mod multus;
 #[cfg(test)]

@@ -17,6 +17,12 @@ mod heal;
 #[cfg(test)]
 mod invalid_manifests;
 #[cfg(test)]
+#[path = "../live/kubevirt.rs"]
+mod kubevirt;
+#[cfg(test)]
+#[path = "../live/machines.rs"]
+mod machines;
+#[cfg(test)]
 mod named;
 #[cfg(test)]
 #[path = "../live/networks.rs"]
