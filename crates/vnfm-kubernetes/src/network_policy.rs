@@ -82,10 +82,10 @@ mod tests {
 
     fn foreign(annotation: &str) -> Option<String> {
         let template = json!({"metadata": {"annotations": {NETWORKS: annotation}}, "spec": {"containers": []}});
-        foreign_in(json!({"template": template}))
+        foreign_in(&json!({"template": template}))
     }
 
-    fn foreign_in(spec: Value) -> Option<String> {
+    fn foreign_in(spec: &Value) -> Option<String> {
         let item = item_for_test(
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}),
         );
@@ -121,8 +121,8 @@ mod tests {
             );
         }
         let default = json!({"metadata": {"annotations": {DEFAULT_NETWORK: "other/pods"}}});
-        assert!(foreign_in(json!({"template": default})).is_some());
+        assert!(foreign_in(&json!({"template": default})).is_some());
         let machine = json!({"networks": [{"name": "a", "multus": {"networkName": "other/oam"}}]});
-        assert!(foreign_in(json!({"template": {"spec": machine}})).is_some());
+        assert!(foreign_in(&json!({"template": {"spec": machine}})).is_some());
     }
 }

@@ -94,17 +94,24 @@ pub(crate) async fn convergence(
         planned.pods(resolved, (action, &because));
         planned.plan.unknown.extend(autoscaled::notice(resolved));
     }
-    let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
-    let kept = Handle::new(&plan.namespace, &stages, &nowhere);
-    let lacking = kept.lacking(&before).deletion_order();
-    planned
-        .prune((cx, session), lacking.into_iter().flatten())
-        .await?;
+    let lacking = lacking(&plan.namespace, &stages, &before);
+    planned.prune((cx, session), lacking).await?;
     if change.replace.with_storage && !change.replace.vnfcs.is_empty() {
         let what = "which claims only the replaced pods mount: they are replaced, too";
         planned.plan.unknown.push(what.to_owned());
     }
     Ok(planned.plan)
+}
+
+/// What the record has and the plan has no more, in the order of deletion.
+fn lacking(
+    namespace: &str,
+    stages: &[Vec<ResolvedObject>],
+    before: &Handle,
+) -> impl Iterator<Item = Target> + use<> {
+    let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
+    let kept = Handle::new(namespace, stages, &nowhere);
+    kept.lacking(before).deletion_order().into_iter().flatten()
 }
 
 /// What a release would do: `stages` are the objects of the record.

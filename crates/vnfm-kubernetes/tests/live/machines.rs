@@ -85,6 +85,32 @@ fn vdus(recorded: &Recorded) -> Vec<&str> {
         .collect()
 }
 
+/// Halts two machines of the set and the other one, and starts them again.
+async fn stopped_and_started(world: &World, running: &Recorded) -> Recorded {
+    let power = async |current: &Recorded, state| {
+        let mut target = machines(2);
+        Arc::make_mut(&mut target.deployment).vnf_state = state;
+        let change = PowerChange {
+            current,
+            target: &target,
+            stop: Stop::Forceful,
+        };
+        let power = world.driver.power().unwrap();
+        power.operate(&world.cx(60), &change).await.unwrap()
+    };
+    let stopped = power(running, Stopped).await;
+    assert_eq!(ids(&stopped).len(), 0);
+    let (api_version, kind, plural) = MACHINES;
+    let db = world.api(api_version, kind, plural, Some(&world.namespace()));
+    assert_eq!(
+        db.get("db").await.unwrap().data["spec"]["runStrategy"],
+        "Halted"
+    );
+    let started = power(&stopped, Started).await;
+    assert_eq!(vdus(&started), ["db", "web", "web"]);
+    started
+}
+
 #[tokio::test]
 async fn machines_are_run_scaled_stopped_healed_and_terminated() {
     let Some(world) = World::start().await else {
@@ -117,28 +143,7 @@ async fn machines_are_run_scaled_stopped_healed_and_terminated() {
     let smaller = update(world, &larger, &machines(2)).await;
     assert_eq!(vdus(&smaller), ["db", "web", "web"]);
 
-    let power = async |current: &Recorded, state| {
-        let mut target = machines(2);
-        Arc::make_mut(&mut target.deployment).vnf_state = state;
-        let change = PowerChange {
-            current,
-            target: &target,
-            stop: Stop::Forceful,
-        };
-        let power = world.driver.power().unwrap();
-        power.operate(&world.cx(60), &change).await.unwrap()
-    };
-    let stopped = power(&smaller, Stopped).await;
-    assert_eq!(ids(&stopped).len(), 0);
-    let (api_version, kind, plural) = MACHINES;
-    let db = world.api(api_version, kind, plural, Some(&world.namespace()));
-    assert_eq!(
-        db.get("db").await.unwrap().data["spec"]["runStrategy"],
-        "Halted"
-    );
-    let started = power(&stopped, Started).await;
-    assert_eq!(vdus(&started), ["db", "web", "web"]);
-
+    let started = stopped_and_started(world, &smaller).await;
     let (repair, what) = (repair(&started, &[0]), machines(2));
     let change = repair.change(&what);
     let healed = world

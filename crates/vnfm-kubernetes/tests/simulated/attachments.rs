@@ -141,7 +141,7 @@ fn an_object_of_a_descriptor_without_manifests_requests_the_network() {
 /// A VNFD of containers alone, whose second connection point is external.
 fn translated() -> Allocation {
     let vnfd = format!(
-        "{}    web:
+        "{VNF}    web:
       type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
       properties: {{name: web, description: it, vdu_profile: {{min_number_of_instances: 1, max_number_of_instances: 1}}, mcio_identification_data: {{name: web, type: Deployment}}}}
       requirements: [container: httpd]
@@ -151,8 +151,7 @@ fn translated() -> Allocation {
       artifacts: {{image: {{type: tosca.artifacts.nfv.SwImage, file: 'localhost/busybox:1', properties: {{name: busybox, version: '1', container_format: docker}}}}}}
     podCP: {{type: tosca.nodes.nfv.VduCp, properties: {{layer_protocols: [ipv4], order: 0}}, requirements: [virtual_binding: web]}}
     dataCP: {{type: tosca.nodes.nfv.VduCp, properties: {{layer_protocols: [ipv4], order: 1}}, requirements: [virtual_binding: web]}}
-",
-        VNF
+"
     );
     let mut what = package_of((&vnfd, Vec::new()), &json!({}));
     let link = json!({"id": "l", "resourceId": "networks/data", "extCps": [{"cpdId": "dataCP"}]});
