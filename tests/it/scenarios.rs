@@ -43,6 +43,7 @@ mod heat;
 mod hook_processes;
 mod join_failures;
 mod maintenance;
+mod networks;
 mod new_package;
 mod nfvo_packages;
 mod operate;

@@ -42,6 +42,16 @@ pub fn releases(samples: [&str; 2]) -> [Allocation; 2] {
     })
 }
 
+/// An instance whose first external link is on one of two networks.
+pub fn links(what: &Allocation, networks: [&str; 2]) -> [Allocation; 2] {
+    networks.map(|network| {
+        let mut what = what.clone();
+        let deployment = Arc::make_mut(&mut what.deployment);
+        network.clone_into(&mut deployment.ext_virtual_links[0].resource_id);
+        what
+    })
+}
+
 /// The same allocation with an unknown image for `owner`, as granted by an NFVO.
 #[must_use]
 pub fn with_image(what: &Allocation, owner: &str) -> Allocation {

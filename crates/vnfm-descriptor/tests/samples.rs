@@ -34,6 +34,7 @@ const SAMPLES: &[&str] = &[
     "cnf-chart-2",
     "cnf-edge-services",
     "cnf-flavours",
+    "cnf-networks",
     "cnf-tosca-only",
     "cnf-volumes",
     "vnf-a-k8s-cluster",

@@ -15,6 +15,7 @@ use crate::errors::MANIFEST;
 use crate::item::Item;
 use crate::manifests::Plan;
 use crate::pod_security::pod_specs;
+use crate::virtual_machines::runs_machines;
 use serde_json::Value;
 use vnfm_core::ports::{Budget, PortError};
 
@@ -44,6 +45,7 @@ pub(crate) fn concurrent_pods(item: &Item) -> u64 {
         "HorizontalPodAutoscaler" => number("/spec/maxReplicas"),
         "Job" => number("/spec/parallelism"),
         "CronJob" => number("/spec/jobTemplate/spec/parallelism"),
+        kind if runs_machines(kind) => number("/spec/replicas"),
         _ if pod_specs(&item.object).is_empty() => 0,
         _ => number("/spec/replicas"),
     }

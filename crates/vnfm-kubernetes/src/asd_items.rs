@@ -8,8 +8,10 @@
 //!
 //! The parameters that an item declares (`lifecycleParameters`, `deploymentParameter`) are values of its chart. They have the
 //! form `[chart:]key`, with the chart's name and a key as `helm --set` has it. So do those that `inputParamMappings` of an external
-//! connection point name. A parameter that the ASD does not declare is refused.
+//! connection point name: the links of the request set them, or its parameters do. A parameter that the ASD does not declare is
+//! refused.
 
+use crate::asd_networks;
 use crate::charts::{self, ChartRelease, chart_error, refuse_equal_names};
 use crate::errors::{MANIFEST, VALUE};
 use crate::member::Member;
@@ -74,6 +76,18 @@ fn chart(
             && of == chart.name
         {
             set(&mut own, key, Member::of_request(params, mapped))?;
+        }
+    }
+    for (mapped, value) in asd_networks::values(asd, &allocation.deployment)? {
+        if let Some((of, key)) = mapped.split_once(':')
+            && of == chart.name
+        {
+            if let Some(given) = Member::of_request(params, &mapped) {
+                return Err(given.refused("`extVirtualLinks` gives it a value, too"));
+            }
+            let refused =
+                |reason| chart_error(&item.file, format!("its parameter `{mapped}`: {reason}"));
+            values::set(&mut own, key, value).map_err(refused)?;
         }
     }
     chart.set_values(own, &[])?;

@@ -1,6 +1,7 @@
 //! Why a workload is not ready: the state of its pods, and the last warning event about it or them.
 
 use crate::ready::{pod_problem, text};
+use crate::virtual_machines::{INSTANCE, is_machine_of};
 use crate::watch::ObjectCache;
 use serde_json::Value;
 
@@ -43,6 +44,9 @@ pub(crate) fn is_pod_of(pod: &Value, kind: &str, name: &str) -> bool {
     };
     if owner_kind == kind && owner == name {
         return true;
+    }
+    if owner_kind == INSTANCE {
+        return is_machine_of(owner, (kind, name));
     }
     let hash = text(pod, "/metadata/labels/pod-template-hash");
     let is_prefix = |prefix: &str| prefix.strip_suffix('-') == Some(name);

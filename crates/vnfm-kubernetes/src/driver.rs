@@ -1,6 +1,8 @@
 //! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
 use crate::apply::{find_ours, namespace_state, resolve_stages};
+use crate::attach;
+use crate::attachments::unattached;
 use crate::autoscaled;
 use crate::capabilities;
 use crate::catalog::{Catalog, Target};
@@ -8,6 +10,7 @@ use crate::chart_tests;
 use crate::client::{Session, no_helm};
 use crate::clients::Clients;
 use crate::connection::{Connection, Trust};
+use crate::connectivity::wait_until_attached;
 use crate::converge::{converge, prune_other};
 use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
@@ -148,6 +151,8 @@ impl InfraDriver for KubernetesDriver {
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), Some(state))?;
+        attach::require(&session, &plan).await?;
+        note_unattached(cx, allocation, &plan);
         if state != NamespaceState::Absent {
             for chart in &plan.charts {
                 releases::check(cx, &session, &plan.namespace, chart).await?;
@@ -188,8 +193,7 @@ impl InfraDriver for KubernetesDriver {
             }
             ResourceChange::Release { what, how, .. } => {
                 let (namespace, stages) = recorded_targets(cx, &session, what, &how.handle).await?;
-                let flavour = requested::flavour(what);
-                plan::release(cx, &session, (&namespace, &stages), flavour.as_deref()).await
+                plan::release(cx, &session, (&namespace, &stages), what).await
             }
         }
     }
@@ -231,6 +235,8 @@ impl InfraDriver for KubernetesDriver {
             let stages = resolve_plan(&session, &other).await?;
             prune_other(cx, &session, &handle, (&stages, &other.charts)).await?;
         }
+        let namespaces = namespaces(&stages);
+        wait_until_attached(cx, &session, &namespaces, &plan.attachments).await?;
         let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
         let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
         let mut metadata = KeyValuePairs::new();
@@ -272,9 +278,7 @@ impl InfraDriver for KubernetesDriver {
         let mut scope = Scope::from_targets(stages.iter().flatten());
         scope.namespaces.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
-        let flavour = requested::flavour(allocation);
-        let flavour = flavour.as_deref();
-        let inventory = inventory(cx, &session, &catalog, flavour, &scope).await?;
+        let inventory = inventory(cx, &session, &catalog, allocation, &scope).await?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
         // A lost handle stays lost: release then searches for everything that the package describes.
@@ -284,6 +288,10 @@ impl InfraDriver for KubernetesDriver {
             metadata,
             ..Recorded::default()
         })
+    }
+
+    fn changes_ext_connectivity(&self) -> bool {
+        true
     }
 
     fn power(&self) -> Option<&dyn Power> {
@@ -323,6 +331,19 @@ async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(
     Ok(())
 }
 
+/// Logs which connection points the pods will not have.
+fn note_unattached(cx: &VimCall<'_>, allocation: &Allocation, plan: &Plan) {
+    let Some(flavour) = requested::flavour(allocation) else {
+        return;
+    };
+    for cpd in unattached(&flavour, &plan.attachments) {
+        let text = format!(
+            "connection point `{cpd}` gets no interface: neither the request nor the package names its network"
+        );
+        cx.watcher.log("warn", "kubernetes", &text);
+    }
+}
+
 /// The namespaces of the VNF's objects.
 pub(crate) fn namespaces(stages: &[Vec<ResolvedObject>]) -> BTreeSet<String> {
     stages
@@ -341,18 +362,17 @@ async fn complete_inventory(
     (allocation, stages): (&Allocation, &[Vec<ResolvedObject>]),
 ) -> Result<Inventory, PortError> {
     let flavour = requested::flavour(allocation);
-    let flavour = flavour.as_deref();
     let scope = Scope::from_targets(stages.iter().flatten().map(|resolved| &resolved.target));
-    let found = inventory(cx, session, catalog, flavour, &scope).await?;
+    let found = inventory(cx, session, catalog, allocation, &scope).await?;
     let objects = stages
         .iter()
         .flatten()
         .map(|resolved| (&resolved.target, &resolved.item.object));
-    if !is_incomplete(&found, flavour, objects) {
+    if !is_incomplete(&found, flavour.as_deref(), objects) {
         return Ok(found);
     }
     wait_until_complete(cx, session, stages, &[]).await?;
-    inventory(cx, session, catalog, flavour, &scope).await
+    inventory(cx, session, catalog, allocation, &scope).await
 }
 
 pub(crate) fn unserializable(error: &serde_json::Error) -> PortError {
@@ -363,28 +383,23 @@ pub(crate) fn unserializable(error: &serde_json::Error) -> PortError {
     )
 }
 
-/// Refuses, by name, what a grant prescribes: a cluster supports none of it.
+/// Refuses, by name, what a grant prescribes and a cluster does not support: everything but networks of internal links.
 fn check_supported(granted: &Granted) -> Result<(), PortError> {
     let Granted {
         zones,
         flavours,
         images,
-        managed_links,
+        managed_links: _,
         managed_link_ids: _,
         resource_groups,
     } = granted;
-    let first = [
-        ("zone", zones),
-        ("flavor", flavours),
-        ("image", images),
-        ("network", managed_links),
-    ]
-    .into_iter()
-    .find_map(|(kind, all)| {
-        all.iter()
-            .next()
-            .map(|(of, id)| format!("{kind} `{id}` for `{of}`"))
-    });
+    let first = [("zone", zones), ("flavor", flavours), ("image", images)]
+        .into_iter()
+        .find_map(|(kind, all)| {
+            all.iter()
+                .next()
+                .map(|(of, id)| format!("{kind} `{id}` for `{of}`"))
+        });
     let group = resource_groups
         .iter()
         .next()

@@ -105,6 +105,20 @@ pub const GRANT: Code = Code {
     means: "the NFVO's grant prescribes something that a cluster does not support; nothing was created",
     next: "have the NFVO grant the request without it",
 };
+/// The request connects a connection point as pods cannot be connected.
+pub const LINK: Code = Code {
+    name: "kubernetes.link-invalid",
+    kind: ErrorKind::Refused,
+    means: "the request connects a virtual link or connection point in a way that pods do not support; nothing was changed",
+    next: "correct the named member of `extVirtualLinks` or `extManagedVirtualLinks`",
+};
+/// The cluster has no such network.
+pub const NETWORK: Code = Code {
+    name: "kubernetes.no-network",
+    kind: ErrorKind::Refused,
+    means: "the cluster does not have the NetworkAttachmentDefinition that a virtual link names; nothing was changed",
+    next: "create it, or correct `resourceId` of the link: `NAMESPACE/NAME`, or `NAME` in the namespace of the VNF",
+};
 /// The cluster lacks what the ASD requires.
 pub const CAPABILITIES: Code = Code {
     name: "kubernetes.capabilities",
@@ -290,6 +304,8 @@ pub const CODES: &[&Code] = &[
     &MANIFEST,
     &GRANT,
     &CAPABILITIES,
+    &LINK,
+    &NETWORK,
     &VARIABLE,
     &HELM,
     &CHART,

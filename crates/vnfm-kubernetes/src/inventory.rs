@@ -4,32 +4,33 @@
 //! Pod ──owner──> ReplicaSet ──owner──> Deployment `web`        the workload is found by following owners
 //!                                          └─ VDU with properties.name `web` (or node template `web`)
 //! ```
-//! A pod's addresses are on the first connection point of its VDU. A pod whose workload belongs to no VDU is not a VNFC;
-//! if the package has no VDUs (an ASD), each workload's name serves as one. Claims are virtual storages (`storages.rs`).
+//! A pod whose workload belongs to no VDU is not a VNFC; if the package has no VDUs (an ASD), each workload's name serves as
+//! one. Their connection points are those of `connectivity.rs`. Claims are virtual storages (`storages.rs`).
 
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
+use crate::connectivity::{Connectivity, VduPod, pod_ips, without_nulls};
 use crate::labels;
+use crate::machine_addresses::{machine_of, with_addresses};
 use crate::owned::pods;
 use crate::ready::text;
 use crate::replicas::{has_replicas, replicas, vdu_of};
-use crate::services::external_cps;
+use crate::requested;
+use crate::services::add_services;
 use crate::storages::{Scope, add_storages};
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use vnfm_core::ports::{Inventory, PortError, VimCall};
+use vnfm_core::ports::{Allocation, Inventory, PortError, VimCall};
 use vnfm_descriptor::Flavour;
-use vnfm_types::{
-    CpProtocolInfo, IpAddressesInfo, IpOverEthernetAddressInfo, ResourceHandle, VnfcCpInfo,
-    VnfcResourceInfo,
-};
+use vnfm_types::{ResourceHandle, VnfcResourceInfo};
 
 /// Longest chain of owners that is followed.
 const MAX_OWNERS: usize = 5;
 
-/// Builds the VNFCs of an instance from its pods in the scope, storages from claims, and external CPs from Services.
+/// Builds the VNFCs of an instance from its pods in the scope, storages from claims, and external CPs from networks and
+/// Services.
 ///
 /// # Errors
 ///
@@ -38,14 +39,15 @@ pub(crate) async fn inventory(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     catalog: &Catalog<'_>,
-    flavour: Option<&Flavour>,
+    allocation: &Allocation,
     scope: &Scope,
 ) -> Result<Inventory, PortError> {
     let mut inventory = Inventory::default();
     let namespaces = &scope.namespaces;
-    let Some(flavour) = flavour else {
+    let Some(flavour) = requested::flavour(allocation) else {
         return Ok(inventory);
     };
+    let flavour = &*flavour;
     let mut owners = OwnerLookup {
         session,
         catalog,
@@ -60,28 +62,41 @@ pub(crate) async fn inventory(
             // An ASD has no VDUs: each workload counts as one.
             let workload_itself = Some(&workload.1).filter(|_| flavour.vdus.is_empty());
             let Some(vdu) = vdu.or(workload_itself) else {
-                let name = pod.metadata.name.as_deref().unwrap_or_default();
                 let text = format!(
-                    "pod `{name}` is not a VNFC: no VDU is named `{}`",
+                    "pod `{}` is not a VNFC: no VDU is named `{}`",
+                    name(&pod),
                     workload.1
                 );
                 cx.watcher.log("info", "kubernetes", &text);
                 continue;
             };
-            inventory
-                .vnfc_resource_info
-                .push(vnfc(cx, flavour, vdu, &pod));
-            vdu_pods.push((vdu.clone(), pod));
+            vdu_pods.push((vdu.clone(), with_addresses(session, pod).await?));
         }
     }
-    inventory.vnfc_resource_info.sort_by(|a, b| {
-        (&a.vdu_id, by_ordinal(&a.compute_resource.resource_id))
-            .cmp(&(&b.vdu_id, by_ordinal(&b.compute_resource.resource_id)))
+    vdu_pods.sort_by(|(a, a_pod), (b, b_pod)| {
+        (a, by_ordinal(name(a_pod))).cmp(&(b, by_ordinal(name(b_pod))))
     });
+    let mut connectivity = Connectivity::new(cx, allocation, flavour, &vdu_pods);
+    for one in &vdu_pods {
+        let mut vnfc = vnfc(cx, one);
+        connectivity.connect(&mut vnfc, one);
+        inventory.vnfc_resource_info.push(vnfc);
+    }
     add_storages(cx, session, scope, &vdu_pods, &mut inventory).await?;
-    let behind = (&inventory, vdu_pods.as_slice());
-    inventory.ext_cp_info = external_cps(cx, session, flavour, namespaces, behind).await?;
+    connectivity.add_to(&mut inventory);
+    add_services(
+        cx,
+        session,
+        (allocation, flavour),
+        namespaces,
+        (&mut inventory, &vdu_pods),
+    )
+    .await?;
     Ok(inventory)
+}
+
+fn name(pod: &DynamicObject) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
 }
 
 /// A sort key: `web-10` of a `StatefulSet` after `web-9`; it removes the pod with the highest ordinal first.
@@ -122,96 +137,28 @@ fn is_current(pod: &DynamicObject) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !ended
 }
 
-fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &str, pod: &DynamicObject) -> VnfcResourceInfo {
+fn vnfc(cx: &VimCall<'_>, (vdu, pod): &VduPod) -> VnfcResourceInfo {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let id = pod.metadata.uid.clone().unwrap_or_else(|| name.clone());
-    let addresses = addresses(&pod.data);
-    let cps = flavour
-        .cps_of(vdu)
-        .into_iter()
-        .take(1)
-        .filter(|_| !addresses.is_empty());
-    let vnfc_cp_info = cps
-        .map(|cp| VnfcCpInfo {
-            id: format!("{id}-{}", cp.name),
-            cpd_id: cp.name.clone(),
-            cp_protocol_info: vec![protocol_info(&addresses)],
-            ..VnfcCpInfo::default()
-        })
-        .collect();
     let metadata = json!({
         "name": name,
         "namespace": pod.metadata.namespace,
         "node": text(&pod.data, "/spec/nodeName"),
         "uid": pod.metadata.uid,
-        "podIps": addresses,
+        "podIps": pod_ips(&pod.data),
+        "virtualMachineInstance": machine_of(pod),
     });
     VnfcResourceInfo {
         id,
-        vdu_id: vdu.to_owned(),
+        vdu_id: vdu.clone(),
         compute_resource: ResourceHandle {
             vim_connection_id: Some(cx.vim.connection_id().to_owned()),
             resource_id: name,
             vim_level_resource_type: Some("Pod".to_owned()),
             ..ResourceHandle::default()
         },
-        vnfc_cp_info,
         metadata: without_nulls(metadata),
         ..VnfcResourceInfo::default()
-    }
-}
-
-pub(crate) fn without_nulls(value: Value) -> vnfm_types::KeyValuePairs {
-    let Value::Object(members) = value else {
-        return vnfm_types::KeyValuePairs::new();
-    };
-    members
-        .into_iter()
-        .filter(|(_, member)| !member.is_null())
-        .collect()
-}
-
-fn addresses(pod: &Value) -> Vec<String> {
-    let several = pod
-        .pointer("/status/podIPs")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let several: Vec<String> = several
-        .map(|ip| text(ip, "/ip").to_owned())
-        .filter(|ip| !ip.is_empty())
-        .collect();
-    let one = text(pod, "/status/podIP");
-    if several.is_empty() && !one.is_empty() {
-        vec![one.to_owned()]
-    } else {
-        several
-    }
-}
-
-pub(crate) fn protocol_info(addresses: &[String]) -> CpProtocolInfo {
-    let group = |type_: &str, is_v6: bool| {
-        let addresses: Vec<String> = addresses
-            .iter()
-            .filter(|address| address.contains(':') == is_v6)
-            .cloned()
-            .collect();
-        (!addresses.is_empty()).then(|| IpAddressesInfo {
-            type_: type_.to_owned(),
-            addresses,
-            is_dynamic: Some(true),
-            subnet_id: None,
-        })
-    };
-    CpProtocolInfo {
-        layer_protocol: "IP_OVER_ETHERNET".to_owned(),
-        ip_over_ethernet: Some(IpOverEthernetAddressInfo {
-            ip_addresses: group("IPV4", false)
-                .into_iter()
-                .chain(group("IPV6", true))
-                .collect(),
-            ..IpOverEthernetAddressInfo::default()
-        }),
     }
 }
 
@@ -332,30 +279,5 @@ mod tests {
             );
             assert_eq!(found, short, "{kind} {name} {object} with {pods}");
         }
-    }
-
-    #[test]
-    fn addresses_are_grouped_by_ip_version() {
-        let pod = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}});
-        let protocol = protocol_info(&addresses(&pod));
-        let found: Vec<(String, Vec<String>)> = protocol
-            .ip_over_ethernet
-            .unwrap()
-            .ip_addresses
-            .into_iter()
-            .map(|of| (of.type_, of.addresses))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                ("IPV4".to_owned(), vec!["10.0.0.1".to_owned()]),
-                ("IPV6".to_owned(), vec!["fd00::1".to_owned()])
-            ]
-        );
-        assert_eq!(
-            addresses(&json!({"status": {"podIP": "10.0.0.1"}})),
-            ["10.0.0.1"]
-        );
-        assert!(addresses(&json!({"status": {}})).is_empty());
     }
 }

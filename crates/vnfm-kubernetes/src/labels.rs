@@ -10,6 +10,7 @@
 //!
 //! Templates of pods and claims get the labels too, so that one selector finds everything of an instance.
 
+use crate::virtual_machines::is_kubevirt;
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 use vnfm_core::ports::Ownership;
@@ -46,11 +47,9 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
     };
     add_labels(object, owner);
     add_annotation(object, owner);
-    if object
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .is_some_and(|group| group == "apps/v1" || group == "batch/v1")
-    {
+    let api_version = object.get("apiVersion").and_then(Value::as_str);
+    let has_templates = matches!(api_version, Some("apps/v1" | "batch/v1"));
+    if has_templates || is_kubevirt(object) {
         for template in TEMPLATES {
             if let Some(template) = object.pointer_mut(template) {
                 add_labels(template, owner);
@@ -112,7 +111,7 @@ fn add_annotation(object: &mut Value, owner: &Ownership) {
 }
 
 /// An object member, created if missing or null; `None` if it is something else.
-fn member_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+pub(crate) fn member_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let member = object.as_object_mut()?.entry(name).or_insert(Value::Null);
     if member.is_null() {
         *member = Value::Object(Map::new());

@@ -13,11 +13,14 @@
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      render      the objects for `vnfmctl package render`, without a cluster
+//!                      attach      networks of pods, as Multus reads them; attachments: from the request, asd_networks: of an ASD
+//!                      virtual_machines  machines of KubeVirt: which run; machine_addresses: what they report
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
 //!                      object      looks at one object, merges a change into it
 //!                      apply       creates or adopts objects with our labels, refuses others
 //!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
 //!                      inventory   pods as VNFCs, services as external CPs, claims as virtual storages
+//!                      connectivity  interfaces of pods as CPs, with their addresses and links
 //!                      converge    the one path of every change: heal (pods to replace), surplus (pods to lose), apply, prune
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
@@ -29,6 +32,9 @@
 mod amount;
 mod apply;
 mod asd_items;
+mod asd_networks;
+mod attach;
+mod attachments;
 mod autoscaled;
 mod capabilities;
 mod catalog;
@@ -38,6 +44,7 @@ mod claims;
 mod client;
 mod clients;
 mod connection;
+mod connectivity;
 mod converge;
 mod creation;
 mod delete;
@@ -57,10 +64,13 @@ mod item;
 mod kept_namespace;
 mod kind_order;
 mod labels;
+mod machine_addresses;
 mod manifests;
 mod member;
 mod named_charts;
 mod names;
+mod network_annotations;
+mod network_policy;
 mod object;
 mod owned;
 mod pem;
@@ -94,6 +104,7 @@ mod translate;
 mod translate_network;
 mod translate_workload;
 mod values;
+mod virtual_machines;
 mod watch;
 
 pub use driver::KubernetesDriver;

@@ -8,6 +8,8 @@
 //! Every error names the file and the line. An order file always declares `$namespace`; without one there are no variables.
 //! A value never adds an object, a list or a member: see [`crate::template`].
 
+use crate::attach::attach;
+use crate::attachments::{Attachment, OwnNetworks, attachments};
 use crate::charts::ChartRelease;
 use crate::errors::{MANIFEST, VALUE};
 use crate::identifiers::is_label;
@@ -19,6 +21,7 @@ use crate::sources::Sources;
 use crate::stage::Stage;
 use crate::stopped;
 use crate::template::{self, BytesLeft, TemplateError, missing_value};
+use crate::virtual_machines::GROUP;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
@@ -41,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) charts: Vec<ChartRelease>,
     /// The VDUs whose number of VNFCs is a value of the charts.
     pub(crate) sized: BTreeSet<String>,
+    /// The networks of its pods.
+    pub(crate) attachments: Vec<Attachment>,
 }
 
 impl Plan {
@@ -63,6 +68,7 @@ impl Plan {
             is_named: namespace != default,
             namespace,
             sized: sources.sized,
+            attachments: attachments(allocation, &OwnNetworks::new())?,
             ..Self::default()
         };
         for Stage {
@@ -95,11 +101,11 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Leaves out what the deployment does not have, and sets the replicas of its VDUs.
+    /// Leaves out what the deployment does not have, sets the replicas of its VDUs, and attaches pods to their networks.
     ///
     /// # Errors
     ///
-    /// `Refused` if an object is described twice, or no object has the replicas of a VDU.
+    /// `Refused` if an object is described twice, no object has the replicas of a VDU, or none a connection point.
     pub(crate) fn finish(&mut self, allocation: &Allocation) -> Result<(), PortError> {
         drop_other_flavours(&mut self.stages, allocation);
         let objects = self.stages.iter_mut().flatten();
@@ -108,6 +114,7 @@ impl Plan {
             allocation,
             &self.sized,
         )?;
+        attach(self, allocation)?;
         if allocation.deployment.vnf_state == VnfOperationalState::Stopped {
             stopped::stop(&mut self.stages);
         }
@@ -160,7 +167,7 @@ fn drop_other_flavours(stages: &mut [Vec<Item>], allocation: &Allocation) {
 
 /// Whether objects of this kind are workloads.
 fn makes_pods(group: &str, kind: &str) -> bool {
-    matches!(group, "apps" | "batch") || kind == "Pod" || kind == "ReplicationController"
+    matches!(group, "apps" | "batch" | GROUP) || kind == "Pod" || kind == "ReplicationController"
 }
 
 /// Returns the namespace, and the variables with their values.

@@ -10,6 +10,7 @@
 //! The dry run applies defaults, webhooks and validation like the change itself. Only paths are named: a Secret has values.
 
 use crate::apply::{dry_run, find_ours, namespace_state, resolve_stages};
+use crate::attach;
 use crate::autoscaled;
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
@@ -25,10 +26,11 @@ use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
+use crate::virtual_machines::{INSTANCE, MACHINE, REPLICA_SET, machines};
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Convergence, PlannedResource, PortError, ResourceAction, ResourcePlan, VimCall,
+    Allocation, Convergence, PlannedResource, PortError, ResourceAction, ResourcePlan, VimCall,
 };
 use vnfm_descriptor::Flavour;
 use vnfm_types::VnfcResourceInfo;
@@ -48,6 +50,7 @@ pub(crate) async fn convergence(
     let stages = resolve_stages(plan, &catalog).await?;
     let state = namespace_state(session, cx.ownership, &plan.namespace).await?;
     policy::permit_resolved(plan, &stages, cx.vim.policy(), Some(state))?;
+    attach::require(session, plan).await?;
     let before = serde_json::from_value::<Handle>(change.handle().clone()).unwrap_or_default();
     let own = Target::namespace(&plan.namespace);
     let flavour = requested::flavour(change.target);
@@ -91,17 +94,24 @@ pub(crate) async fn convergence(
         planned.pods(resolved, (action, &because));
         planned.plan.unknown.extend(autoscaled::notice(resolved));
     }
-    let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
-    let kept = Handle::new(&plan.namespace, &stages, &nowhere);
-    let lacking = kept.lacking(&before).deletion_order();
-    planned
-        .prune((cx, session), lacking.into_iter().flatten())
-        .await?;
+    let lacking = lacking(&plan.namespace, &stages, &before);
+    planned.prune((cx, session), lacking).await?;
     if change.replace.with_storage && !change.replace.vnfcs.is_empty() {
         let what = "which claims only the replaced pods mount: they are replaced, too";
         planned.plan.unknown.push(what.to_owned());
     }
     Ok(planned.plan)
+}
+
+/// What the record has and the plan has no more, in the order of deletion.
+fn lacking(
+    namespace: &str,
+    stages: &[Vec<ResolvedObject>],
+    before: &Handle,
+) -> impl Iterator<Item = Target> + use<> {
+    let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
+    let kept = Handle::new(namespace, stages, &nowhere);
+    kept.lacking(before).deletion_order().into_iter().flatten()
 }
 
 /// What a release would do: `stages` are the objects of the record.
@@ -113,13 +123,13 @@ pub(crate) async fn release(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     (namespace, stages): (&str, &[Vec<Target>]),
-    flavour: Option<&Flavour>,
+    allocation: &Allocation,
 ) -> Result<ResourcePlan, PortError> {
     let own = Target::namespace(namespace);
     let mut scope = Scope::from_targets(stages.iter().flatten());
     scope.namespaces.insert(namespace.to_owned());
     let catalog = Catalog::new(session, std::iter::empty());
-    let pods = inventory(cx, session, &catalog, flavour, &scope).await?;
+    let pods = inventory(cx, session, &catalog, allocation, &scope).await?;
     let mut rows = Vec::new();
     for target in stages.iter().flatten().filter(|target| **target != own) {
         if is_ours(cx, session, target).await? {
@@ -208,6 +218,9 @@ impl Planned<'_> {
         let vnfcs: Vec<_> = vnfcs.filter(|vnfc| vnfc.vdu_id == vdu).collect();
         let desired = match kind {
             "Pod" => 1,
+            MACHINE | INSTANCE => {
+                usize::try_from(machines(&resolved.item.object)).unwrap_or(usize::MAX)
+            }
             kind if has_replicas(kind) => {
                 usize::try_from(replicas(&resolved.item.object)).unwrap_or(usize::MAX)
             }
@@ -225,7 +238,8 @@ impl Planned<'_> {
         }
         let template: Vec<String> = because
             .iter()
-            .filter(|path| path.starts_with("spec.template") || kind == "Pod")
+            .filter(|path| path.starts_with("spec.template") || matches!(kind, "Pod" | INSTANCE))
+            .filter(|_| !matches!(kind, MACHINE | REPLICA_SET))
             .cloned()
             .collect();
         for (index, vnfc) in vnfcs.iter().enumerate() {
@@ -295,7 +309,11 @@ impl Planned<'_> {
 
 /// Whether its pods can be VNFCs.
 fn runs_pods(kind: &str) -> bool {
-    has_replicas(kind) || matches!(kind, "Pod" | "DaemonSet" | "Job" | "CronJob")
+    has_replicas(kind)
+        || matches!(
+            kind,
+            "Pod" | "DaemonSet" | "Job" | "CronJob" | MACHINE | INSTANCE
+        )
 }
 
 #[cfg(test)]

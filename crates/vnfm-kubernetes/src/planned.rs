@@ -3,6 +3,7 @@
 
 use crate::amount;
 use crate::apply::{self, resolve_stages};
+use crate::attach::add_devices;
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
@@ -74,7 +75,8 @@ pub(crate) fn release_names(allocation: &Allocation, handle: &Value) -> Vec<Stri
     charts.map(|chart| chart.name).collect()
 }
 
-/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts.
+/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts, and adds
+/// the devices of its networks.
 pub(crate) async fn read_plan(
     (cx, session): (&VimCall<'_>, &Session<'_>),
     allocation: &Allocation,
@@ -90,6 +92,7 @@ pub(crate) async fn read_plan(
         ))
     })?;
     rendering::render(session, &mut plan, allocation).await?;
+    add_devices(session, &mut plan).await?;
     Ok(plan)
 }
 

@@ -78,12 +78,17 @@ pub(crate) fn baseline_violation(object: &Value) -> Option<String> {
 }
 
 /// `ConfigMap`s and Secrets contain data, not pod specs.
-fn is_data(object: &Value) -> bool {
+pub(crate) fn is_data(object: &Value) -> bool {
     let is = |kind: &str| object["apiVersion"] == "v1" && object["kind"] == kind;
     is("ConfigMap") || is("Secret")
 }
 
-fn walk<'a>(value: &'a Value, path: &str, see: &mut impl FnMut(&str, &'a Map<String, Value>)) {
+/// Calls `see` with every object in `value` and its path.
+pub(crate) fn walk<'a>(
+    value: &'a Value,
+    path: &str,
+    see: &mut impl FnMut(&str, &'a Map<String, Value>),
+) {
     match value {
         Value::Object(members) => {
             see(path, members);

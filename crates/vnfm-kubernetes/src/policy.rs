@@ -2,7 +2,7 @@
 //!
 //! | rule | refuses |
 //! |---|---|
-//! | `namespaces` | objects in, and instances that use, another namespace |
+//! | `namespaces` | objects in, and instances that use, another namespace, or networks in one |
 //! | `kinds` | objects of other kinds |
 //! | `clusterScoped: false` | cluster-scoped objects except the instance's own namespace |
 //! | `podSecurity: baseline` | pods that access their host, in any kind ([`crate::pod_security`]) |
@@ -18,6 +18,7 @@ use crate::amount::concurrent_pods;
 use crate::errors::POLICY;
 use crate::item::Item;
 use crate::manifests::Plan;
+use crate::network_policy::{foreign_network, permit_links};
 use crate::pod_security::{baseline_violation, pod_specs};
 use crate::resolved::{NamespaceState, ResolvedObject};
 use serde_json::Value;
@@ -130,6 +131,7 @@ pub(crate) fn permit(plan: &Plan, named: bool, policy: &VimPolicy) -> Result<(),
             permit_accounts(item, &accounts)?;
         }
     }
+    permit_links(plan, policy)?;
     permit_charts(plan, policy)?;
     permit_amount(plan, policy)
 }
@@ -212,6 +214,9 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
     {
         let detail =
             format!("its namespace is `{namespace}`, which the rule `namespaces` does not allow");
+        return Err(policy_error(item, &detail));
+    }
+    if let Some(detail) = foreign_network(item, plan, policy) {
         return Err(policy_error(item, &detail));
     }
     if policy.pod_security == Some(PodSecurity::Baseline) {

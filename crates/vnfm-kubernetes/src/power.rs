@@ -18,6 +18,7 @@ use crate::replicas::has_replicas;
 use crate::resolved::ResolvedObject;
 use crate::stopped::is_deleted;
 use crate::surplus::pods_of;
+use crate::virtual_machines::halt;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -111,11 +112,14 @@ async fn stop_stage(
     for resolved in stage {
         let target = &resolved.target;
         let kind = target.resource.kind.as_str();
-        if !has_replicas(kind) || find_ours(session, cx.ownership, target).await?.is_none() {
+        let none = has_replicas(kind).then(|| json!({"spec": {"replicas": 0}}));
+        let Some(none) = none.or_else(|| halt(&resolved.item.object)) else {
+            continue;
+        };
+        if find_ours(session, cx.ownership, target).await?.is_none() {
             continue;
         }
         let action = format!("take the pods from {target}");
-        let none = json!({"spec": {"replicas": 0}});
         merge(session, target, &action, &none).await?;
         doomed.extend(
             pods_of(cx, session, target)

@@ -12,8 +12,11 @@
 //! | Namespace | it is active |
 //! | CustomResourceDefinition | it is established and its names are accepted |
 //! | `APIService` | it is available |
+//! | `VirtualMachine`, `VirtualMachineInstance` | its condition `Ready` is true; a machine that should not run: it does not exist |
+//! | `VirtualMachineInstanceReplicaSet` | all machines are ready |
 //! | any other | its generation is observed and its condition `Ready`, if it has one, is true |
 
+use crate::virtual_machines::{GROUP, INSTANCE, MACHINE, REPLICA_SET, should_run};
 use serde_json::Value;
 
 /// The readiness of an object.
@@ -49,6 +52,12 @@ pub(crate) fn readiness(object: &Value) -> Readiness {
         ("", "Service") => service(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
         ("apiregistration.k8s.io", "APIService") => condition_readiness(object, "Available"),
+        (GROUP, MACHINE) => machine(object),
+        (GROUP, INSTANCE) if text(object, "/status/phase") != "Failed" => {
+            condition_readiness(object, "Ready")
+        }
+        (GROUP, INSTANCE) => Failed("the machine failed".to_owned()),
+        (GROUP, REPLICA_SET) => machine_replica_set(object),
         _ => generic(object),
     }
 }
@@ -169,6 +178,38 @@ fn replica_set(object: &Value) -> Readiness {
     } else {
         Ready
     }
+}
+
+fn machine(object: &Value) -> Readiness {
+    if should_run(object) {
+        return match condition_readiness(object, "Ready") {
+            NotYet(reason) => NotYet(join(text(object, "/status/printableStatus"), &reason)),
+            readiness => readiness,
+        };
+    }
+    // Whether a machine of the strategy `Manual` runs is its user's decision.
+    let is_halted = text(object, "/spec/runStrategy") != "Manual";
+    if is_halted && object.pointer("/status/created") == Some(&Value::Bool(true)) {
+        return NotYet("the machine has not stopped yet".to_owned());
+    }
+    Ready
+}
+
+/// Its controller reports no observed generation.
+fn machine_replica_set(object: &Value) -> Readiness {
+    let desired = desired_replicas(object);
+    let (total, ready) = (
+        count(object, "/status/replicas"),
+        count(object, "/status/readyReplicas"),
+    );
+    if total > desired {
+        return too_many(total, desired);
+    }
+    if ready < desired {
+        let text = format!("{ready} of {desired} machines ready");
+        return NotYet(with_replica_failure(object, text));
+    }
+    Ready
 }
 
 /// For workloads whose `spec.replicas` was reduced.

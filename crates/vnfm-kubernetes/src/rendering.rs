@@ -4,10 +4,11 @@
 //! plan      helm template ── objects ──┬─ hooks: helm runs them
 //!                                      └─ a stage of the plan: workloads of other flavours left out, replicas of the VDUs
 //! CRDs      helm show crds ── a stage before, applied like manifests: so they carry our labels, and go with the VNF
-//! apply     helm's own objects must be those of the plan; they get its replicas, and our labels
+//! apply     helm's own objects must be those of the plan; they get its replicas and networks, and our labels
 //! ```
 
 use crate::amount;
+use crate::attach::copy_networks;
 use crate::catalog::Catalog;
 use crate::charts::{ChartRelease, MAX_AT_ONCE, chart_error};
 use crate::client::Session;
@@ -129,8 +130,8 @@ fn items(chart: &ChartRelease, rendered: &[u8]) -> Result<Vec<Item>, PortError> 
     read_stream(text, &format!("{}, rendered", chart.path), &chart.budget)
 }
 
-/// What becomes of the objects that helm renders when it installs or upgrades the release: those of the plan, with the
-/// replicas of the plan, our labels, and nothing else. They are checked again: a template may have looked at the cluster.
+/// What becomes of the objects that helm renders when it installs or upgrades the release: those of the plan, with its
+/// replicas and networks, our labels, and nothing else. They are checked again: a template may have looked at the cluster.
 ///
 /// # Errors
 ///
@@ -174,6 +175,7 @@ fn as_planned(
         let key = key(&item);
         if let Some(as_planned) = planned.get(&key) {
             copy_size(&mut item.object, &as_planned.object);
+            copy_networks(&mut item, as_planned);
             met += 1;
         } else if chart.rendered.contains(&key) {
             continue;

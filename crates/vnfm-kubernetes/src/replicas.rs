@@ -7,6 +7,7 @@
 use crate::errors::MANIFEST;
 use crate::ready::text;
 use crate::requested;
+use crate::virtual_machines::REPLICA_SET;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
@@ -16,7 +17,7 @@ use vnfm_descriptor::{Flavour, Vdu};
 pub(crate) fn has_replicas(kind: &str) -> bool {
     matches!(
         kind,
-        "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController"
+        "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController" | REPLICA_SET
     )
 }
 

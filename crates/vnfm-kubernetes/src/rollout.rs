@@ -7,6 +7,7 @@ use crate::errors::{FAILED, NOT_READY, VANISHED};
 use crate::labels;
 use crate::ready::{Readiness, progress_failure, readiness};
 use crate::resolved::ResolvedObject;
+use crate::virtual_machines::GROUP;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, typed_json, watch_until};
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
@@ -95,7 +96,7 @@ pub(crate) fn feeds(watched: &[&ResolvedObject], owner: &Ownership) -> Vec<Feed>
 }
 
 pub(crate) fn makes_pods(target: &Target) -> bool {
-    matches!(target.resource.group.as_str(), "apps" | "batch")
+    matches!(target.resource.group.as_str(), "apps" | "batch" | GROUP)
         || matches!(
             target.resource.kind.as_str(),
             "Pod" | "PersistentVolumeClaim"

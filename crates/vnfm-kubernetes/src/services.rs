@@ -3,67 +3,117 @@
 //! A `VirtualCp` of the VNFD represents our Service of the same name; without one, our Services that select the
 //! pods of its target VDU. The address is the load balancer's if there is one, else the cluster IP; type, ports
 //! and other addresses are in the metadata. SOL003 V3.7.1 has no virtual CP: the external CP is associated with the
-//! first VNFC CP behind it.
+//! first VNFC CP behind it. A connection point of an ASD represents the Service that its `resourceMapping` names.
 
+use crate::asd_networks;
 use crate::catalog::{api, core};
 use crate::client::Session;
-use crate::inventory::{protocol_info, without_nulls};
+use crate::connectivity::{VduPod, pod_ips, protocol_info, without_nulls};
 use crate::labels;
 use crate::ready::text;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use vnfm_core::ports::{Inventory, PortError, VimCall};
-use vnfm_descriptor::{Cp, CpKind, Flavour};
-use vnfm_types::VnfExtCpInfo;
+use vnfm_core::ports::{Allocation, Inventory, PortError, VimCall};
+use vnfm_descriptor::{Asd, Cp, CpKind, Flavour};
+use vnfm_types::{VnfExtCpInfo, VnfcCpInfo};
 
-/// The VDU of a VNFC, and its pod.
-pub(crate) type VduPod = (String, DynamicObject);
-
-/// Builds the external CPs from the Services in `namespaces`.
+/// Adds the external CPs that Services in `namespaces` implement; for an ASD also the VNFC CPs of the pods behind them.
 ///
 /// # Errors
 ///
 /// The Services of a namespace could not be listed.
-pub(crate) async fn external_cps(
+pub(crate) async fn add_services(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    flavour: &Flavour,
+    (allocation, flavour): (&Allocation, &Flavour),
     namespaces: &BTreeSet<String>,
-    (inventory, pods): (&Inventory, &[VduPod]),
-) -> Result<Vec<VnfExtCpInfo>, PortError> {
-    let virtual_cps: Vec<&Cp> = flavour
-        .cps
-        .values()
+    (inventory, pods): (&mut Inventory, &[VduPod]),
+) -> Result<(), PortError> {
+    let virtual_cps = flavour.cps.values();
+    let virtual_cps: Vec<&Cp> = virtual_cps
         .filter(|cp| cp.kind == CpKind::VirtualCp)
         .collect();
-    let mut found = Vec::new();
-    if virtual_cps.is_empty() {
-        return Ok(found);
+    let asd = allocation.package.asd();
+    let mapped = asd.map(mapped_cps).unwrap_or_default();
+    if virtual_cps.is_empty() && mapped.is_empty() {
+        return Ok(());
     }
     let mut services = Vec::new();
     for namespace in namespaces {
         services.extend(list(session, namespace, &labels::selector(cx.ownership)).await?);
     }
     for cp in virtual_cps {
-        let vdu = cp.vdu.as_deref().unwrap_or_default();
-        let behind: Vec<&DynamicObject> = pods
-            .iter()
-            .filter(|(of, _)| of == vdu)
-            .map(|(_, pod)| pod)
-            .collect();
-        let vnfcs = inventory
-            .vnfc_resource_info
-            .iter()
-            .filter(|vnfc| vnfc.vdu_id == vdu);
-        let vnfc_cp = vnfcs.flat_map(|vnfc| &vnfc.vnfc_cp_info).next();
-        for service in services_of_cp(&services, &cp.name, &behind) {
-            let mut info = external_cp(&cp.name, service);
-            info.associated_vnfc_cp_id = vnfc_cp.map(|cp| cp.id.clone());
-            found.push(info);
+        add_virtual_cp(cp, &services, (inventory, pods));
+    }
+    for (cpd, name) in mapped {
+        if let Some(service) = services.iter().find(|one| is_named(one, name)) {
+            add_mapped_cp(cpd, service, (inventory, pods));
         }
     }
-    Ok(found)
+    Ok(())
+}
+
+/// The connection points of an ASD that an object implements, with its name.
+fn mapped_cps(asd: &Asd) -> Vec<(&str, &str)> {
+    let cps = asd.asd_ext_cpd.iter();
+    let mapped = cps.filter_map(|cp| Some((cp.id.as_deref()?, asd_networks::resource(cp)?)));
+    mapped.collect()
+}
+
+fn add_virtual_cp(
+    cp: &Cp,
+    services: &[DynamicObject],
+    (inventory, pods): (&mut Inventory, &[VduPod]),
+) {
+    let vdu = cp.vdu.as_deref().unwrap_or_default();
+    let behind: Vec<&DynamicObject> = pods
+        .iter()
+        .filter(|(of, _)| of == vdu)
+        .map(|(_, pod)| pod)
+        .collect();
+    let vnfcs = inventory.vnfc_resource_info.iter();
+    let vnfcs = vnfcs.filter(|vnfc| vnfc.vdu_id == vdu);
+    let vnfc_cp = vnfcs.flat_map(|vnfc| &vnfc.vnfc_cp_info).next();
+    for service in services_of_cp(services, &cp.name, &behind) {
+        let mut info = external_cp(&cp.name, service);
+        info.associated_vnfc_cp_id = vnfc_cp.map(|cp| cp.id.clone());
+        inventory.ext_cp_info.push(info);
+    }
+}
+
+/// The connection point of an ASD that a Service implements: its pods have it at their own addresses.
+fn add_mapped_cp(
+    cpd: &str,
+    service: &DynamicObject,
+    (inventory, pods): (&mut Inventory, &[VduPod]),
+) {
+    let mut info = external_cp(cpd, service);
+    let behind = |id: &str| {
+        let is_it = |pod: &&DynamicObject| pod.metadata.uid.as_deref() == Some(id);
+        let pod = pods.iter().map(|(_, pod)| pod).find(is_it);
+        pod.filter(|pod| selects(service, pod))
+    };
+    for vnfc in &mut inventory.vnfc_resource_info {
+        let Some(pod) = behind(&vnfc.id) else {
+            continue;
+        };
+        let cp = VnfcCpInfo {
+            id: format!("{}-{cpd}", vnfc.id),
+            cpd_id: cpd.to_owned(),
+            vnf_ext_cp_id: Some(info.id.clone()),
+            cp_protocol_info: vec![protocol_info(&pod_ips(&pod.data))],
+            ..VnfcCpInfo::default()
+        };
+        info.associated_vnfc_cp_id
+            .get_or_insert_with(|| cp.id.clone());
+        vnfc.vnfc_cp_info.push(cp);
+    }
+    inventory.ext_cp_info.push(info);
+}
+
+fn is_named(service: &DynamicObject, name: &str) -> bool {
+    service.metadata.name.as_deref() == Some(name)
 }
 
 async fn list(
@@ -94,8 +144,7 @@ fn services_of_cp<'a>(
     name: &str,
     pods: &[&DynamicObject],
 ) -> Vec<&'a DynamicObject> {
-    let is_named = |service: &&DynamicObject| service.metadata.name.as_deref() == Some(name);
-    if let Some(named) = services.iter().find(is_named) {
+    if let Some(named) = services.iter().find(|service| is_named(service, name)) {
         return vec![named];
     }
     let selects = |service: &&DynamicObject| pods.iter().any(|pod| selects(service, pod));

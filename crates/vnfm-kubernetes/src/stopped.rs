@@ -4,16 +4,18 @@
 //! |---|---|
 //! | Deployment, StatefulSet, `ReplicaSet`, `ReplicationController` | has no replicas; an autoscaler of it pauses by itself |
 //! | `CronJob` | is suspended |
-//! | `DaemonSet`, Pod | is deleted; a start creates it again from the package |
+//! | `VirtualMachine` | is halted |
+//! | `DaemonSet`, Pod, `VirtualMachineInstance` | is deleted; a start creates it again from the package |
 //! | any other, also a Job, which is complete | stays |
 
 use crate::item::Item;
 use crate::replicas::has_replicas;
+use crate::virtual_machines::{INSTANCE, halt};
 use serde_json::Value;
 
 /// Whether objects of this kind are deleted while the VNF is stopped.
 pub(crate) fn is_deleted(kind: &str) -> bool {
-    matches!(kind, "DaemonSet" | "Pod")
+    matches!(kind, "DaemonSet" | "Pod" | INSTANCE)
 }
 
 /// Makes a plan that of the stopped VNF.
@@ -25,6 +27,10 @@ pub(crate) fn stop(stages: &mut [Vec<Item>]) {
                 item.object["spec"]["replicas"] = 0.into();
             } else if item.kind == "CronJob" {
                 item.object["spec"]["suspend"] = Value::Bool(true);
+            } else if let Some(halted) = halt(&item.object) {
+                for (member, value) in halted["spec"].as_object().into_iter().flatten() {
+                    item.object["spec"][member] = value.clone();
+                }
             }
         }
     }

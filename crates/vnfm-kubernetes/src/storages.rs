@@ -9,7 +9,7 @@
 use crate::catalog::Target;
 use crate::claims::{claims_of, mounts};
 use crate::client::Session;
-use crate::inventory::without_nulls;
+use crate::connectivity::without_nulls;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,7 @@ use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
-    connections_from_kubeconfig, first_vdu_with_image, releases, sample, sizes, with_image,
+    connections_from_kubeconfig, first_vdu_with_image, links, releases, sample, sizes, with_image,
 };
 use vnfm_types::{OPENSTACK, VimConnectionInfo, VnfOperationalState};
 
@@ -73,6 +73,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
         releases: Some(releases(["vnf-rolling-1", "vnf-rolling-2"])),
+        links: Some(links(&what, ["provider", "nfv-net"])),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, move || {
             left_behind(world.ledger())
         })
@@ -159,6 +160,50 @@ async fn kubernetes_with_claims() -> Arc<dyn TestBed> {
     })
 }
 
+/// A VNF on several networks, on a cluster that serves them.
+async fn kubernetes_with_networks() -> Arc<dyn TestBed> {
+    const NETWORKS: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: networks}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: data-1, namespace: networks}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: data-2, namespace: networks}
+";
+    let (clusters, books, [login, wrong]) = simulated_cluster().await;
+    let cluster = clusters.get("one").unwrap();
+    cluster.install_networks().unwrap();
+    cluster.apply(NETWORKS).unwrap();
+    let administrators = left_behind(&books);
+    let what = sample("cnf-networks", |request| request.replace("@VIM_ID@", "vim"));
+    let ledger = books.clone();
+    let resources = move || {
+        assert!(clusters.get("one").is_some(), "the cluster is there");
+        let mut left = left_behind(&books);
+        left.retain(|one| !administrators.contains(one));
+        left
+    };
+    let driver = KubernetesDriver::new(Destinations::anywhere());
+    Arc::new(OnVim {
+        wrong_login: Some(wrong),
+        sizes: Some(sizes(&what, "router")),
+        links: Some(links(&what, ["networks/data-1", "networks/data-2"])),
+        removes_last_vnfcs: false,
+        running: Box::new(move || pods(&ledger)),
+        ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubernetes_driver_meets_the_contract_for_a_vnf_with_networks() {
+    check(RULES, kubernetes_with_networks).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kubernetes_driver_meets_the_contract_for_a_vnf_with_claims() {
     check(RULES, kubernetes_with_claims).await.unwrap();
@@ -187,6 +232,10 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
         infeasible: Some(infeasible),
         sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
         releases: Some(releases(["vnf-rolling-1", "vnf-rolling-2"])),
+        links: Some(links(
+            &sample("vnf-levels", ToOwned::to_owned),
+            ["net-1", "net-2"],
+        )),
         running: Box::new(move || runs.running_vnfcs()),
         disks: Some(disks),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
@@ -503,6 +552,10 @@ async fn contract_detects_broken_infra_drivers() {
         (
             Flaw::NeverResizes,
             "what_a_plan_says_of_another_size_happens",
+        ),
+        (
+            Flaw::NeverResizes,
+            "a_change_of_links_connects_vnfcs_to_others_and_back",
         ),
         (Flaw::LogsSecrets, "no_secret_is_revealed"),
         (Flaw::NeverStops, "a_stopped_instance_is_started_again"),

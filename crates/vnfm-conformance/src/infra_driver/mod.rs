@@ -3,6 +3,7 @@
 
 mod interrupted;
 mod lifecycle;
+mod links;
 mod packages;
 mod plan;
 mod power;
@@ -73,6 +74,12 @@ crate::rules! { Arc<dyn TestBed>:
     packages::an_interrupted_change_of_package_is_completed;
     /// A change of package that was interrupted at any point is reversed by a `converge` to the package before: a rollback.
     packages::an_interrupted_change_of_package_is_reversed;
+    /// `converge` to other external links connects the VNFCs to them, and back again; the inventory lists the links with their
+    /// ports.
+    links::a_change_of_links_connects_vnfcs_to_others_and_back;
+    /// A change of links that was interrupted at any point is completed by the next `converge`, or reversed by one to the links
+    /// before: a rollback.
+    links::an_interrupted_change_of_links_is_completed_or_reversed;
     /// A stopped instance has no running VNFC, and started again it has as many as before; VNFCs that exist meanwhile keep
     /// their ids and addresses. Holds if the driver offers `Power`.
     power::a_stopped_instance_is_started_again;

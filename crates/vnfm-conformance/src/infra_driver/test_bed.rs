@@ -37,6 +37,11 @@ pub trait TestBed: Send + Sync {
         None
     }
 
+    /// One instance whose external virtual links name one network or another. `None` if the driver cannot change them.
+    fn links(&self) -> Option<[Allocation; 2]> {
+        None
+    }
+
     /// Whether a smaller size removes the last VNFCs of the inventory; false if the VIM itself chooses, as Kubernetes
     /// does for the pods of a Deployment.
     fn removes_last_vnfcs(&self) -> bool {
@@ -106,6 +111,8 @@ pub struct OnVim<D> {
     pub sizes: Option<[Allocation; 2]>,
     /// One instance in two releases; `None` if the driver cannot change the package.
     pub releases: Option<[Allocation; 2]>,
+    /// One instance with two sets of external links; `None` if the driver cannot change them.
+    pub links: Option<[Allocation; 2]>,
     /// Whether a smaller size removes the last VNFCs of the inventory.
     pub removes_last_vnfcs: bool,
     /// Whether a return to a snapshot keeps the VNFCs.
@@ -140,6 +147,7 @@ impl<D> OnVim<D> {
             infeasible: None,
             sizes: None,
             releases: None,
+            links: None,
             removes_last_vnfcs: true,
             keeps_vnfcs_on_return: true,
             snapshots_hold_volumes: false,
@@ -176,6 +184,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     fn releases(&self) -> Option<[Allocation; 2]> {
         self.releases.clone()
+    }
+    fn links(&self) -> Option<[Allocation; 2]> {
+        self.links.clone()
     }
     fn removes_last_vnfcs(&self) -> bool {
         self.removes_last_vnfcs

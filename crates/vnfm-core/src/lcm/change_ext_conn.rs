@@ -8,8 +8,8 @@
 //!  STARTING ──grant, prepare──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
-//! The request names what changes: ports and links that it does not name stay as they are. A VNFC keeps its id. A rollback
-//! reconnects it as it was; a dynamic address may be another then.
+//! The request names what changes: ports and links that it does not name stay as they are. A server keeps its id; a pod is
+//! replaced, as its interfaces are those of its creation. A rollback reconnects them; a dynamic address may be another then.
 //!
 //! | step                               | state      | does                                             | undo             |
 //! |------------------------------------|------------|--------------------------------------------------|------------------|

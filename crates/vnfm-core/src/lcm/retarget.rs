@@ -100,9 +100,21 @@ pub(super) async fn check_in(
     let is_other = allocation
         .deployment
         .leaves_package(&requested.instance.vnf_pkg_id);
-    if is_other && !namespaces.is_empty() {
-        // Another package must not lead a caller out of its namespaces, no more than an instantiation.
-        let permitted = driver.permit(&allocation, &VimPolicy::for_namespaces(namespaces));
+    if !namespaces.is_empty() {
+        // Another package or network must not lead a caller out of its namespaces, no more than an instantiation.
+        let before = requested.instance.deployment.as_deref();
+        let links = &allocation.deployment.ext_virtual_links;
+        let limit = if is_other {
+            VimPolicy::for_namespaces(namespaces)
+        } else if before.is_some_and(|before| before.ext_virtual_links != *links) {
+            VimPolicy {
+                namespaces: VimPolicy::for_namespaces(namespaces).namespaces,
+                ..VimPolicy::OPEN
+            }
+        } else {
+            VimPolicy::OPEN
+        };
+        let permitted = driver.permit(&allocation, &limit);
         permitted.map_err(Refusal::unprocessable)?;
     }
     if rolling.is_some() && !driver.rolls(&allocation) {

@@ -23,6 +23,7 @@
 //! | resources are named after the instance and tagged with installation and operation | yes |
 //! | a resource with our name but not our tag is never touched | yes |
 //! | VNFCs that differ in the target's package change in the batches of [`Convergence::rolling`], each working before the next | if it [`rolls`](InfraDriver::rolls) |
+//! | `converge` connects VNFCs to the external links of the target, and lists these with their ports | if it [`changes_ext_connectivity`](InfraDriver::changes_ext_connectivity) |
 //! | `converge` leaves VNFCs stopped that the target has stopped | if it offers [`Power`] |
 //! | `release` of absent resources succeeds; it returns once they are deleted | yes |
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |

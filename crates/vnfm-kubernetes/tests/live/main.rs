@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod asd_charts;
 #[cfg(test)]
+mod attachments;
+#[cfg(test)]
 mod capabilities;
 #[cfg(test)]
 mod chart_tests;
@@ -14,9 +16,17 @@ mod deploy;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod kubevirt;
+#[cfg(test)]
 mod login;
 #[cfg(test)]
+mod machines;
+#[cfg(test)]
+mod multus;
+#[cfg(test)]
 mod named_charts;
+#[cfg(test)]
+mod networks;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]

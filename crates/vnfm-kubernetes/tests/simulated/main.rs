@@ -2,6 +2,8 @@
 //! and with faults that only a simulation can inject.
 
 #[cfg(test)]
+mod attachments;
+#[cfg(test)]
 #[path = "../live/capabilities.rs"]
 mod capabilities;
 #[cfg(test)]
@@ -15,7 +17,16 @@ mod heal;
 #[cfg(test)]
 mod invalid_manifests;
 #[cfg(test)]
+#[path = "../live/kubevirt.rs"]
+mod kubevirt;
+#[cfg(test)]
+#[path = "../live/machines.rs"]
+mod machines;
+#[cfg(test)]
 mod named;
+#[cfg(test)]
+#[path = "../live/networks.rs"]
+mod networks;
 #[cfg(test)]
 #[path = "../live/policy.rs"]
 mod policy;

@@ -450,3 +450,66 @@ async fn a_heal_by_a_wider_role_keeps_the_scope_of_the_instance() {
         assert_eq!(stage.cluster.object(&page).is_some(), is_there, "{page}");
     }
 }
+
+const NETWORKS: &str = "apiVersion: v1
+kind: Namespace
+metadata: {name: web}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: data-1, namespace: web}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: data-2, namespace: web}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: data-3, namespace: other}
+";
+
+#[tokio::test]
+async fn links_lead_no_role_to_networks_outside_its_namespaces() {
+    let stage = Stage::new().await;
+    stage.cluster.install_networks().unwrap();
+    stage.cluster.apply(NETWORKS).unwrap();
+    stage.bench.log_in("acme-admin");
+    let vim = stage.vim(json!({})).await;
+    let (_, vnfd) = stage.bench.onboard("cnf-networks").await;
+    let instance = stage.bench.create(&vnfd).await;
+    let on = |network: &str| {
+        json!({"extVirtualLinks": [{"id": "data", "resourceId": network,
+            "extCps": [{"cpdId": "dataCP", "cpConfig": {"any": {}}}]}]})
+    };
+    let mut request = on("web/data-1");
+    request["flavourId"] = json!("simple");
+    request["vimConnectionInfo"] = json!({"vim1": {"vimId": vim}});
+    request["additionalParams"] = json!({"namespace": "web"});
+    let path = format!("{INSTANCES}/{instance}");
+    let started = stage
+        .bench
+        .post(&format!("{path}/instantiate"), &request)
+        .await;
+    assert_eq!(started.status, 202, "{started:?}");
+    let ended = stage.bench.ended(&started.created_id()).await;
+    assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
+
+    stage.bench.log_in("narrow");
+    let change = format!("{path}/change_ext_conn");
+    let refused = stage.bench.post(&change, &on("other/data-3")).await;
+    let code = &refused.body["code"];
+    assert_eq!(
+        (refused.status, code),
+        (422, &json!("kubernetes.policy")),
+        "{refused:?}"
+    );
+    assert!(refused.detail().contains("other/data-3"), "{refused:?}");
+    let moved = stage.bench.post(&change, &on("web/data-2")).await;
+    assert_eq!(moved.status, 202, "{moved:?}");
+    let ended = stage.bench.ended(&moved.created_id()).await;
+    assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
+}

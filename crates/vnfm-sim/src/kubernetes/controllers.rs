@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::apply::Owners;
 use super::disruption;
 use super::facts::{condition, event, is_ready, is_terminating, keys, owner, tolerates};
+use super::networks;
 use super::nodes;
 use super::objects::{Key, Store, array, has_finalizers};
 use super::volumes;
@@ -104,6 +105,9 @@ impl Controllers {
         if named("crash-loop").is_some() && !store.images_fixed {
             return crash(store, key, pod);
         }
+        if let Some(message) = networks::problem(store, key, pod) {
+            return fail_to_attach(store, key, pod, &message);
+        }
         let uid = pod["metadata"]["uid"]
             .as_str()
             .unwrap_or_default()
@@ -126,7 +130,13 @@ impl Controllers {
             pod["spec"]["restartPolicy"].as_str(),
             Some("Never" | "OnFailure")
         ) && owner(pod).is_some_and(|o| o["kind"] == "Job");
-        store.update(key, |pod| pod["status"] = running(pod, &address, finishes));
+        let report = networks::report(store, (key, pod), (&address, self.addresses));
+        store.update(key, |pod| {
+            pod["status"] = running(pod, &address, finishes);
+            for (name, value) in report.iter().filter_map(Value::as_object).flatten() {
+                pod["metadata"]["annotations"][name] = value.clone();
+            }
+        });
     }
 }
 
@@ -282,6 +292,26 @@ fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
         pod["status"]["conditions"] = json!([condition("PodScheduled", true, ""), condition("ContainersReady", false, "ContainersNotReady"), condition("Ready", false, "ContainersNotReady")]);
     });
     event(store, key, pod, ("Failed", &message));
+}
+
+/// The sandbox of a pod has no interface on a network that it requests.
+fn fail_to_attach(store: &mut Store, key: &Key, pod: &Value, message: &str) {
+    if !pod["status"]["containerStatuses"].is_null() {
+        return;
+    }
+    store.update(key, |pod| {
+        let waiting = |container: &Value| {
+            json!({ "name": container["name"], "image": container["image"], "imageID": "", "ready": false, "started": false, "restartCount": 0, "lastState": {},
+                "state": { "waiting": { "reason": "ContainerCreating" } } })
+        };
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        let statuses: Vec<Value> = containers.map(waiting).collect();
+        pod["status"]["containerStatuses"] = json!(statuses);
+        pod["status"]["conditions"] = json!([condition("PodScheduled", true, ""), condition("ContainersReady", false, "ContainersNotReady"), condition("Ready", false, "ContainersNotReady")]);
+    });
+    let message =
+        format!("Failed to create pod sandbox: plugin type=\"multus\" failed (add): {message}");
+    event(store, key, pod, ("FailedCreatePodSandBox", &message));
 }
 
 fn namespaces(store: &mut Store, ca_pem: &str) {

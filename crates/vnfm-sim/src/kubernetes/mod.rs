@@ -8,6 +8,7 @@
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
 //! | `controllers.rs`, `workloads.rs`, `facts.rs` | pods, namespaces, garbage collection; workloads |
+//! | `networks.rs` | secondary networks of pods, as Multus attaches them |
 //! | `volumes.rs` | claims and volume snapshots |
 //! | `quota.rs` | object count quotas |
 //! | `nodes.rs`, `disruption.rs` | silent, cordoned and deleted nodes; evictions and disruption budgets |
@@ -26,6 +27,7 @@ mod discovery;
 mod disruption;
 mod facts;
 mod inventory;
+mod networks;
 mod nodes;
 mod objects;
 mod quota;

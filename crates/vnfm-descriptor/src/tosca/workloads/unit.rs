@@ -29,7 +29,6 @@ impl Builder<'_, '_> {
                 self.untranslatable(&template.span, message, "give them different names");
                 continue;
             }
-            self.one_interface(topology, flavour, vdu);
             units.push(unit);
         }
         units
@@ -241,23 +240,6 @@ impl Builder<'_, '_> {
             mount_path: path.to_owned(),
             per_vnfc_instance: storage.per_vnfc_instance,
         })
-    }
-
-    /// A pod has one interface on the network of the cluster.
-    fn one_interface(&mut self, topology: &Topology<'_>, flavour: &Flavour, vdu: &Vdu) {
-        for cp in flavour.cps_of(&vdu.name).into_iter().skip(1) {
-            let message = format!(
-                "`{}` is a second interface of `{}`, and a pod has one",
-                cp.name, vdu.name
-            );
-            if let Some(template) = topology.template(&cp.name) {
-                self.untranslatable(
-                    &template.span,
-                    message,
-                    "further networks of pods need manifests for the network plugin",
-                );
-            }
-        }
     }
 }
 
