@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, OwnedResource,
-    PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall,
-    VimReport,
+    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Observes,
+    OwnedResource, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
+    Vim, VimCall, VimReport,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -294,6 +294,10 @@ impl InfraDriver for KubernetesDriver {
         Some(self)
     }
 
+    fn observes(&self) -> Option<&dyn Observes> {
+        Some(self)
+    }
+
     async fn owned(
         &self,
         vim: &dyn Vim,
@@ -304,6 +308,11 @@ impl InfraDriver for KubernetesDriver {
 }
 
 impl KubernetesDriver {
+    /// A session with the VIM's own login.
+    pub(crate) fn session_of<'a>(&'a self, vim: &'a dyn Vim) -> Session<'a> {
+        Session::new(vim, &self.clients)
+    }
+
     /// A session for one operation.
     pub(crate) fn session<'a>(&'a self, cx: &'a VimCall<'a>) -> Result<Session<'a>, PortError> {
         Ok(Session::for_operation(cx, &self.clients)?.with_helm(self.helm.as_ref()))

@@ -22,6 +22,7 @@
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
 //!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
+//!                      pod_events  which instances change outside of operations
 //!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
@@ -66,6 +67,7 @@ mod owned;
 mod pem;
 mod plan;
 mod planned;
+mod pod_events;
 mod pod_security;
 mod policy;
 mod power;
