@@ -63,3 +63,4 @@ mod stopping_store;
 mod store_faults;
 mod stuck;
 mod upgrade;
+mod vim_events;

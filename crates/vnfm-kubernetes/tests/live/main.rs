@@ -20,6 +20,8 @@ mod named_charts;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod pod_events;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod real;

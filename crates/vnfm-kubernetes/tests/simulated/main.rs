@@ -2,6 +2,8 @@
 //! and with faults that only a simulation can inject.
 
 #[cfg(test)]
+mod broken_events;
+#[cfg(test)]
 #[path = "../live/capabilities.rs"]
 mod capabilities;
 #[cfg(test)]
@@ -16,6 +18,9 @@ mod heal;
 mod invalid_manifests;
 #[cfg(test)]
 mod named;
+#[cfg(test)]
+#[path = "../live/pod_events.rs"]
+mod pod_events;
 #[cfg(test)]
 #[path = "../live/policy.rs"]
 mod policy;
