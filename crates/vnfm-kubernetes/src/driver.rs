@@ -12,6 +12,7 @@ use crate::converge::{converge, prune_other};
 use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
+use crate::helm_account;
 use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::object::find_metadata;
@@ -140,14 +141,15 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Value, PortError> {
         let allocation = change.target;
         check_supported(&allocation.deployment.placement)?;
-        let session = self.session(cx)?;
+        let session = self.session_for(cx, allocation)?;
         let notes = capabilities::require(&session, change).await?;
         capabilities::log(cx, &notes);
         let plan = read_plan((cx, &session), allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
-        policy::permit_resolved(&plan, &stages, cx.vim.policy(), Some(state))?;
+        permit(&session, &plan, &stages, Some(state)).await?;
+        helm_account::check_rights(&session, &plan).await?;
         if state != NamespaceState::Absent {
             for chart in &plan.charts {
                 releases::check(cx, &session, &plan.namespace, chart).await?;
@@ -170,7 +172,11 @@ impl InfraDriver for KubernetesDriver {
         cx: &VimCall<'_>,
         change: &ResourceChange<'_>,
     ) -> Result<ResourcePlan, PortError> {
-        let session = self.session(cx)?;
+        let what = match *change {
+            ResourceChange::Converge(change) => change.target,
+            ResourceChange::Release { what, .. } => what,
+        };
+        let session = self.session_for(cx, what)?;
         match *change {
             ResourceChange::Converge(change) => {
                 check_supported(&change.target.deployment.placement)?;
@@ -200,7 +206,7 @@ impl InfraDriver for KubernetesDriver {
         change: &Convergence<'_>,
         preview: &Value,
     ) -> Result<Recorded, PortError> {
-        let (session, allocation) = (self.session(cx)?, change.target);
+        let (session, allocation) = (self.session_for(cx, change.target)?, change.target);
         let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
         let previewed = || preview.get("namespace").and_then(Value::as_str);
         let namespace = before.as_ref().map(|handle| handle.namespace.clone());
@@ -212,7 +218,7 @@ impl InfraDriver for KubernetesDriver {
         check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = resolve_stages(&plan, &catalog).await?;
-        policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
+        permit(&session, &plan, &stages, None).await?;
         for notice in stages.iter().flatten().filter_map(autoscaled::notice) {
             cx.watcher.log("info", "kubernetes", &notice);
         }
@@ -249,7 +255,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = self.session(cx)?;
+        let session = self.session_for(cx, allocation)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, &how.handle).await?;
         let releases = release_names(allocation, &how.handle);
         if !releases.is_empty() {
@@ -267,7 +273,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         handle: &Value,
     ) -> Result<Recorded, PortError> {
-        let session = self.session(cx)?;
+        let session = self.session_for(cx, allocation)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
         let mut scope = Scope::from_targets(stages.iter().flatten());
         scope.namespaces.insert(namespace.clone());
@@ -317,6 +323,29 @@ impl KubernetesDriver {
     pub(crate) fn session<'a>(&'a self, cx: &'a VimCall<'a>) -> Result<Session<'a>, PortError> {
         Ok(Session::for_operation(cx, &self.clients)?.with_helm(self.helm.as_ref()))
     }
+
+    /// A session for one operation on this instance.
+    pub(crate) fn session_for<'a>(
+        &'a self,
+        cx: &'a VimCall<'a>,
+        what: &Allocation,
+    ) -> Result<Session<'a>, PortError> {
+        let session = self.session(cx)?;
+        Ok(session.with_role(&what.deployment.role_namespaces))
+    }
+}
+
+/// Checks a plan against all policies.
+async fn permit(
+    session: &Session<'_>,
+    plan: &Plan,
+    stages: &[Vec<ResolvedObject>],
+    state: Option<NamespaceState>,
+) -> Result<(), PortError> {
+    for policy in session.policies() {
+        policy::permit_resolved(plan, stages, policy, state)?;
+    }
+    helm_account::permit_hooks(session, plan).await
 }
 
 const UNVERIFIED_WARNING: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): an attacker on the network can read the credential";

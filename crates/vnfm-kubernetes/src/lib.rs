@@ -8,7 +8,7 @@
 //!                      translate   without either: containers, storages and connection points of the descriptor ──> objects
 //!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
-//!                      releases    install, upgrade, recover; rendering: their objects
+//!                      releases    install, upgrade, recover; rendering: their objects; helm_account: under which login
 //!                      catalog     any kind, by discovery
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
@@ -49,6 +49,7 @@ mod driver;
 pub mod errors;
 mod expiry;
 mod heal;
+mod helm_account;
 mod helm_errors;
 mod http;
 mod identifiers;

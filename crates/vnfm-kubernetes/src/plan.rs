@@ -15,6 +15,7 @@ use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
 use crate::difference::compared;
+use crate::helm_account::permit_hooks;
 use crate::inventory::inventory;
 use crate::kept_namespace::snapshot_in;
 use crate::labels;
@@ -47,7 +48,10 @@ pub(crate) async fn convergence(
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let stages = resolve_stages(plan, &catalog).await?;
     let state = namespace_state(session, cx.ownership, &plan.namespace).await?;
-    policy::permit_resolved(plan, &stages, cx.vim.policy(), Some(state))?;
+    for policy in session.policies() {
+        policy::permit_resolved(plan, &stages, policy, Some(state))?;
+    }
+    permit_hooks(session, plan).await?;
     let before = serde_json::from_value::<Handle>(change.handle().clone()).unwrap_or_default();
     let own = Target::namespace(&plan.namespace);
     let flavour = requested::flavour(change.target);

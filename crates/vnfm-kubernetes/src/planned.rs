@@ -7,6 +7,7 @@ use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
 use crate::errors::UNEXPECTED;
+use crate::helm_account;
 use crate::manifests::Plan;
 use crate::names;
 use crate::power::started;
@@ -90,6 +91,7 @@ pub(crate) async fn read_plan(
         ))
     })?;
     rendering::render(session, &mut plan, allocation).await?;
+    plan.account = helm_account::objects(session, &plan, &cx.ownership.instance_id).await?;
     Ok(plan)
 }
 
@@ -133,7 +135,7 @@ async fn targets_from_package(
     let plan = read_plan((cx, session), allocation, session.namespace().await?).await?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();
-    for stage in plan.stages.iter().rev() {
+    for stage in std::iter::once(&plan.account).chain(&plan.stages).rev() {
         let mut targets = Vec::new();
         for item in stage.iter().rev() {
             if let Some(kind) = catalog.find(&item.api_version, &item.kind).await? {
