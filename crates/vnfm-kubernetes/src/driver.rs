@@ -19,7 +19,8 @@ use crate::object::find_metadata;
 use crate::owned::owned;
 use crate::plan;
 use crate::planned::{
-    check_plan, claim_hooks, planned_as, read_plan, recorded_targets, release_names, resolve_plan,
+    check_plan, claim_hooks, permit, planned_as, read_plan, recorded_targets, release_names,
+    resolve_plan,
 };
 use crate::policy;
 use crate::power::started;
@@ -333,19 +334,6 @@ impl KubernetesDriver {
         let session = self.session(cx)?;
         Ok(session.with_role(&what.deployment.role_namespaces))
     }
-}
-
-/// Checks a plan against all policies.
-async fn permit(
-    session: &Session<'_>,
-    plan: &Plan,
-    stages: &[Vec<ResolvedObject>],
-    state: Option<NamespaceState>,
-) -> Result<(), PortError> {
-    for policy in session.policies() {
-        policy::permit_resolved(plan, stages, policy, state)?;
-    }
-    helm_account::permit_hooks(session, plan).await
 }
 
 const UNVERIFIED_WARNING: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): an attacker on the network can read the credential";

@@ -6,7 +6,7 @@
 //! ```
 //! So the API server itself limits hooks and `lookup`, which render only when helm runs, to the namespace and to the kinds
 //! that the policies allow. Secrets are always among them: helm keeps its revisions there. If the policies allow
-//! cluster-scoped objects, a ClusterRole allows those of the plan by name, and no others.
+//! cluster-scoped objects, a `ClusterRole` allows those of the plan by name, and no others.
 //!
 //! A policy that names an account of the tenant (`impersonate`) has helm run as that one.
 
@@ -323,11 +323,12 @@ async fn token(
 ) -> Result<Option<Secret>, PortError> {
     let name = &segment(&account_name(&cx.ownership.instance_id));
     let left = cx.deadline.duration_since(cx.clock.now()).as_secs();
+    let spec = TokenRequestSpec {
+        expiration_seconds: Some((left + SPARE_LIFETIME).max(MIN_LIFETIME)),
+        ..TokenRequestSpec::default()
+    };
     let request = &TokenRequest {
-        spec: TokenRequestSpec {
-            expiration_seconds: Some((left + SPARE_LIFETIME).max(MIN_LIFETIME)),
-            ..TokenRequestSpec::default()
-        },
+        spec: Some(spec),
         ..TokenRequest::default()
     };
     let created = session
@@ -337,8 +338,8 @@ async fn token(
             accounts.create_token_request(name, &params, request).await
         })
         .await?;
-    let token = created.and_then(|created| created.status);
-    Ok(token.map(|status| Secret::new(status.token)))
+    let status = created.and_then(|created| created.status);
+    Ok(status.and_then(|status| status.token).map(Secret::new))
 }
 
 /// Authorizers learn of new roles a little later than clients do.

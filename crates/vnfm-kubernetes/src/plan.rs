@@ -15,13 +15,12 @@ use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
 use crate::difference::compared;
-use crate::helm_account::permit_hooks;
 use crate::inventory::inventory;
 use crate::kept_namespace::snapshot_in;
 use crate::labels;
 use crate::manifests::Plan;
 use crate::object::{find, find_metadata};
-use crate::policy;
+use crate::planned::permit;
 use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
@@ -48,10 +47,7 @@ pub(crate) async fn convergence(
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let stages = resolve_stages(plan, &catalog).await?;
     let state = namespace_state(session, cx.ownership, &plan.namespace).await?;
-    for policy in session.policies() {
-        policy::permit_resolved(plan, &stages, policy, Some(state))?;
-    }
-    permit_hooks(session, plan).await?;
+    permit(session, plan, &stages, Some(state)).await?;
     let before = serde_json::from_value::<Handle>(change.handle().clone()).unwrap_or_default();
     let own = Target::namespace(&plan.namespace);
     let flavour = requested::flavour(change.target);

@@ -10,10 +10,11 @@ use crate::errors::UNEXPECTED;
 use crate::helm_account;
 use crate::manifests::Plan;
 use crate::names;
+use crate::policy;
 use crate::power::started;
 use crate::releases;
 use crate::rendering;
-use crate::resolved::ResolvedObject;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{Allocation, ErrorKind, PortError, VimCall};
@@ -99,6 +100,23 @@ pub(crate) async fn read_plan(
 pub(crate) fn check_plan(allocation: &Allocation, plan: &Plan) -> Result<(), PortError> {
     names::check(plan)?;
     amount::check(plan, &allocation.budget)
+}
+
+/// Checks a plan against all policies.
+///
+/// # Errors
+///
+/// `Refused`, naming object and rule.
+pub(crate) async fn permit(
+    session: &Session<'_>,
+    plan: &Plan,
+    stages: &[Vec<ResolvedObject>],
+    state: Option<NamespaceState>,
+) -> Result<(), PortError> {
+    for policy in session.policies() {
+        policy::permit_resolved(plan, stages, policy, state)?;
+    }
+    helm_account::permit_hooks(session, plan).await
 }
 
 pub(crate) async fn resolve_plan(

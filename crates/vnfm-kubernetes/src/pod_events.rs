@@ -182,7 +182,7 @@ impl PodEvents<'_> {
         listed.inspect_err(|_| self.namespace = None)
     }
 
-    async fn list_in_namespace(&self) -> Result<String, PortError> {
+    async fn list_in_namespace(&mut self) -> Result<String, PortError> {
         let params = &ListParams::default().labels(&self.selector).limit(1);
         let (session, namespace) = (&self.session, self.namespace.as_deref());
         let listed = session.call(ACTION, |client| async move {

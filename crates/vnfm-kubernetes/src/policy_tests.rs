@@ -1,6 +1,6 @@
 //! Which objects the rules of a policy refuse, and which they allow.
 
-use super::{permit, permit_namespace};
+use super::{permit, permit_namespace, unchecked_rules};
 use crate::charts::chart_for_test;
 use crate::impersonation::impersonated_user;
 use crate::item::item_for_test;
