@@ -102,6 +102,25 @@ fn lost_pods_and_a_manual_scale_reach_the_record_and_the_events() {
     scene.finish();
 }
 
+/// The taint by which a node that fails loses its pods.
+fn lost(is_lost: bool) -> Value {
+    let taint = json!([{"key": "example.com/lost", "effect": "NoExecute"}]);
+    let taints = if is_lost { taint } else { Value::Null };
+    let patch = json!({"spec": {"taints": taints}});
+    json!({"cluster": CLUSTER, "path": "/api/v1/nodes/worker", "patch": patch})
+}
+
+#[test]
+fn pods_that_a_lost_node_takes_along_leave_the_record() {
+    let scene = scene("limits: {lease_seconds: 2}");
+    let before = scene.testbed.recorded_b_pods();
+    scene.sim.act("edit-object", &lost(true));
+    scene.recorded(|pods| before.iter().all(|pod| !pods.contains(pod)));
+    scene.sim.act("edit-object", &lost(false));
+    scene.recorded(|pods| pods.len() == before.len());
+    scene.finish();
+}
+
 #[test]
 fn a_server_that_does_not_follow_leaves_the_record_until_the_next_operation() {
     let scene = scene("{limits: {lease_seconds: 2}, vims: {follow: false}}");
