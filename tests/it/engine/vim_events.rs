@@ -231,7 +231,7 @@ async fn a_record_that_changes_meanwhile_is_read_again() {
         it.world.hung.notified().await;
         let operating = engine(it.store.clone(), &it.world);
         let request = VnfInfoModificationRequest {
-            vnf_instance_name: Some("renamed".into()),
+            vnf_instance_name: Some(Some("renamed".into())),
             ..VnfInfoModificationRequest::default()
         };
         let op = operating.modify(TENANT, id, request, &|_| true).await;

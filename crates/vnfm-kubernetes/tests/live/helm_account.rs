@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, InfraDriver as _};
+use vnfm_core::ports::Allocation;
 use vnfm_kubernetes::Helm;
 use vnfm_types::VimPolicy;
 

@@ -74,8 +74,9 @@ async fn observed(
     what: &vnfm_core::ports::Allocation,
     created: &Recorded,
 ) -> Vec<String> {
-    let now = world.driver.observe(&world.cx(20), what, &created.handle);
-    let vnfcs = now.await.unwrap().inventory.vnfc_resource_info;
+    let cx = world.cx(20);
+    let now = world.driver.observe(&cx, what, &created.handle).await;
+    let vnfcs = now.unwrap().inventory.vnfc_resource_info;
     let names = vnfcs
         .into_iter()
         .map(|vnfc| vnfc.compute_resource.resource_id);
