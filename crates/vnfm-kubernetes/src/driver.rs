@@ -19,8 +19,7 @@ use crate::object::find_metadata;
 use crate::owned::owned;
 use crate::plan;
 use crate::planned::{
-    check_plan, claim_hooks, permit, planned_as, read_plan, recorded_targets, release_names,
-    resolve_plan,
+    check_plan, claim_hooks, planned_as, read_plan, recorded_targets, release_names, resolve_plan,
 };
 use crate::policy;
 use crate::power::started;
@@ -149,7 +148,7 @@ impl InfraDriver for KubernetesDriver {
         check_plan(allocation, &plan)?;
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
-        permit(&session, &plan, &stages, Some(state)).await?;
+        helm_account::permit(&session, &plan, &stages, Some(state)).await?;
         helm_account::check_rights(&session, &plan).await?;
         if state != NamespaceState::Absent {
             for chart in &plan.charts {
@@ -219,7 +218,7 @@ impl InfraDriver for KubernetesDriver {
         check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = resolve_stages(&plan, &catalog).await?;
-        permit(&session, &plan, &stages, None).await?;
+        helm_account::permit(&session, &plan, &stages, None).await?;
         for notice in stages.iter().flatten().filter_map(autoscaled::notice) {
             cx.watcher.log("info", "kubernetes", &notice);
         }

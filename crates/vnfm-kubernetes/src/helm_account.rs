@@ -16,7 +16,8 @@ use crate::errors::{FORBIDDEN, POLICY};
 use crate::identifiers::segment;
 use crate::item::Item;
 use crate::manifests::Plan;
-use crate::policy::{permits_kind, unchecked_rules};
+use crate::policy::{permit_resolved, permits_kind, unchecked_rules};
+use crate::resolved::{NamespaceState, ResolvedObject};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -168,12 +169,29 @@ async fn cluster_rules(catalog: &Catalog<'_>, plan: &Plan) -> Result<Vec<Value>,
     Ok(rules.collect())
 }
 
+/// Checks a plan against all policies, with the hooks of its charts.
+///
+/// # Errors
+///
+/// `Refused`, naming object and rule.
+pub(crate) async fn permit(
+    session: &Session<'_>,
+    plan: &Plan,
+    stages: &[Vec<ResolvedObject>],
+    state: Option<NamespaceState>,
+) -> Result<(), PortError> {
+    for policy in session.policies() {
+        permit_resolved(plan, stages, policy, state)?;
+    }
+    permit_hooks(session, plan).await
+}
+
 /// Refuses hooks that neither we nor the API server would check.
 ///
 /// # Errors
 ///
 /// `Refused`, naming the rule; or helm cannot be used.
-pub(crate) async fn permit_hooks(session: &Session<'_>, plan: &Plan) -> Result<(), PortError> {
+async fn permit_hooks(session: &Session<'_>, plan: &Plan) -> Result<(), PortError> {
     let hook = plan.charts.iter().find_map(|chart| chart.hooks.first());
     let (Some(hook), true) = (hook, session.confines_helm()) else {
         return Ok(());
@@ -218,8 +236,8 @@ pub(crate) async fn check_rights(session: &Session<'_>, plan: &Plan) -> Result<(
         (RBAC, "rolebindings", ""),
     ];
     for (group, resource, subresource) in needed {
-        let asked = (group, resource, subresource);
-        let review = review(&plan.namespace, asked);
+        let requested = (group, resource, subresource);
+        let review = review(&plan.namespace, requested);
         let review = &review;
         let action = "give helm an account of its own";
         let allowed = session

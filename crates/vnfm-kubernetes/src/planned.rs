@@ -102,23 +102,6 @@ pub(crate) fn check_plan(allocation: &Allocation, plan: &Plan) -> Result<(), Por
     amount::check(plan, &allocation.budget)
 }
 
-/// Checks a plan against all policies.
-///
-/// # Errors
-///
-/// `Refused`, naming object and rule.
-pub(crate) async fn permit(
-    session: &Session<'_>,
-    plan: &Plan,
-    stages: &[Vec<ResolvedObject>],
-    state: Option<NamespaceState>,
-) -> Result<(), PortError> {
-    for policy in session.policies() {
-        policy::permit_resolved(plan, stages, policy, state)?;
-    }
-    helm_account::permit_hooks(session, plan).await
-}
-
 pub(crate) async fn resolve_plan(
     session: &Session<'_>,
     plan: &Plan,

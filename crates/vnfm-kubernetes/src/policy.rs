@@ -357,8 +357,8 @@ fn permit_hooks(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     }
 }
 
-/// The rules that the API server does not enforce for an object, whoever creates it. It enforces the others for an account
-/// that has rights for kinds in one namespace.
+/// The rules that RBAC does not know. The API server enforces the others for an account that has rights for kinds in one
+/// namespace.
 pub(crate) fn unchecked_rules(policy: &VimPolicy) -> impl Iterator<Item = &'static str> {
     let rules = [
         (

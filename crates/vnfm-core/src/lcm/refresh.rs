@@ -7,8 +7,7 @@
 //! An instance with an operation is left to it. SOL003 has no notification for such a change; what follows a VIM writes an
 //! event of our own ([`EVENT_KIND`]).
 
-use super::changes::inventory;
-use super::outcome::show_states;
+use super::changes::{inventory, show_states};
 use crate::context::Context;
 use crate::ports::{
     Allocation, Change, EventScope, Fence, InstanceRecord, Inventory, OutboxRow, Ownership,

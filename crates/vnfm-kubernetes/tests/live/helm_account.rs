@@ -301,7 +301,7 @@ async fn modest_login(world: &World, namespace: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_login_that_may_not_grant_rights_is_told_which_one_is_missing() {
+async fn the_right_that_a_login_lacks_is_named() {
     let Some(mut world) = World::start().await else {
         return;
     };

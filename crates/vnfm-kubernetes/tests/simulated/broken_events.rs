@@ -91,8 +91,8 @@ async fn a_burst_of_ten_thousand_events_is_read_to_its_end() {
         assert!(cluster.merge(&path, &change));
     }
     lose_pod(&world).await;
-    let gone = |event: &_| matches!(event, Ok(VimEvent::Missed | VimEvent::Changed(_)));
-    read_until(&mut events, gone).await;
+    let is_read = |event: &_| matches!(event, Ok(VimEvent::Missed | VimEvent::Changed(_)));
+    read_until(&mut events, is_read).await;
     let left = read_until(&mut events, |event| {
         matches!(event, Ok(VimEvent::Unchanged) | Err(_))
     });
