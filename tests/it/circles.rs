@@ -65,6 +65,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "snapshots",
         "subscriptions",
         "tenant",
+        "vim_events",
     ],
     &["the root"],
 ];

@@ -10,6 +10,7 @@
 //! | `new_package` | packages created by `vnfmctl new vnfd` |
 //! | `grants` | an NFVO that grants, rejects, delays, fails or does not respond |
 //! | `heal_containers` | healing a VNF of containers; refusals of its cluster |
+//! | `follow` | records follow pods that change outside of operations |
 //! | `flavours` | a VNF of servers changes its flavour and its external links, there and back |
 //! | `operate` | VNFs of servers and of containers are stopped and started |
 //! | `heal_servers` | healing servers of a VNF without hooks |
@@ -36,6 +37,7 @@ mod concurrent_clients;
 mod containers;
 mod crashes;
 mod flavours;
+mod follow;
 mod grants;
 mod heal_containers;
 mod heal_servers;

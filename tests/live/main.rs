@@ -7,6 +7,7 @@
 mod charts;
 mod contracts;
 mod crashes;
+mod follow;
 mod heal;
 mod hosts;
 mod identity;

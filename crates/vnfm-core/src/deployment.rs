@@ -58,6 +58,9 @@ pub struct Deployment {
     pub resolved: Value,
     /// The plugin that serves each hook: `name@version` by `implementation` of the VNFD.
     pub plugins: BTreeMap<String, String>,
+    /// The namespaces to which the role was limited that chose the package; empty: it was not limited to any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub role_namespaces: Vec<String>,
     /// Whether the VNFCs should run; `STOPPED`: none of them, also not those that come later.
     pub vnf_state: VnfOperationalState,
     /// Of a `STARTED` VNF, the VNFCs that should not run, by the `id` of their `vnfcResourceInfo`.

@@ -40,6 +40,15 @@ pub enum Event {
         /// Why it is FAILED_TEMP, FAILED or ROLLED_BACK.
         error: Option<Box<ProblemDetails>>,
     },
+    /// VNFCs of an instance changed outside of operations, and its record was updated. SOL003 has no such notification, so
+    /// subscribers do not get it.
+    #[serde(rename = "VnfcResourcesChanged", rename_all = "camelCase")]
+    VnfcResources {
+        /// Number of VNFCs that are new in the record.
+        added_vnfcs: usize,
+        /// Number of VNFCs that are not in the record any more.
+        removed_vnfcs: usize,
+    },
 }
 
 impl OutboxRow {

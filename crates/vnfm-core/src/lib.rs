@@ -50,6 +50,7 @@ mod snapshots;
 mod static_plugins;
 mod subscriptions;
 mod tenant;
+mod vim_events;
 mod vim_limiter;
 mod vims;
 

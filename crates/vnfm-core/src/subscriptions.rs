@@ -172,13 +172,15 @@ fn check_login(login: &SubscriptionAuthentication, certificate: bool) -> Result<
 
 /// Whether a notification matches a subscription's filter.
 pub(crate) fn wants(subscription: &LccnSubscription, row: &OutboxRow) -> bool {
+    // Events of our own are no notifications of SOL003.
+    let Some(kind) = read::<LifecycleNotification>(&Value::from(row.kind.as_str())) else {
+        return false;
+    };
     let Some(filter) = &subscription.filter else {
         return true;
     };
-    let kind = read::<LifecycleNotification>(&Value::from(row.kind.as_str()));
-    let of_kind = kind.is_some_and(|kind| is_among(&filter.notification_types, &kind));
-    of_kind
-        && (kind != Some(VnfLcmOperationOccurrenceNotification) || of_operation(filter, row))
+    is_among(&filter.notification_types, &kind)
+        && (kind != VnfLcmOperationOccurrenceNotification || of_operation(filter, row))
         && filter
             .vnf_instance_subscription_filter
             .as_ref()

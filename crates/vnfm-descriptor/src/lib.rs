@@ -25,6 +25,8 @@ mod external;
 mod files;
 mod finding;
 mod hashes;
+#[cfg(feature = "charts")]
+mod helmignore;
 mod hexadecimal;
 mod hot;
 mod hot_draft;

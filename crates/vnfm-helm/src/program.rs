@@ -54,6 +54,11 @@ pub struct Version {
 }
 
 impl Version {
+    /// Whether hooks pass through [`Apply::render`](crate::Apply::render) as other objects do.
+    pub fn renders_hooks(&self) -> bool {
+        self.generation == Generation::Four
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let generation = match text.strip_prefix('v')?.split('.').next()? {
             "3" => Generation::Three,

@@ -63,9 +63,10 @@ pub(crate) async fn resolve_stages(
     catalog: &Catalog<'_>,
 ) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
     let mut stages = Vec::new();
-    for stage in &plan.stages {
+    for (number, stage) in plan.stages.iter().enumerate() {
         let mut resolved = Vec::new();
-        for item in stage {
+        let account = plan.account.iter().filter(|_| number == 0);
+        for item in account.chain(stage) {
             let kind = catalog
                 .find(&item.api_version, &item.kind)
                 .await?

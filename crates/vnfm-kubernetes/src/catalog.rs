@@ -89,6 +89,17 @@ pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
 }
 
+/// A kind that is served, for tests.
+#[cfg(test)]
+pub(crate) fn kind_for_test(resource: ApiResource, namespaced: bool) -> Kind {
+    Kind {
+        resource,
+        namespaced,
+        has_scale: false,
+        verbs: Vec::new(),
+    }
+}
+
 /// Discovery; each group version is read at most once.
 pub(crate) struct Catalog<'a> {
     pub(crate) session: &'a Session<'a>,

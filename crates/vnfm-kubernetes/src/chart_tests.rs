@@ -5,6 +5,7 @@ use crate::catalog::{Target, core};
 use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::diagnostics::is_pod_of;
+use crate::helm_account;
 use crate::helm_errors::test_error;
 use crate::item::Item;
 use crate::object::find;
@@ -57,13 +58,15 @@ async fn run(
     (namespace, chart): (&str, &ChartRelease),
     tests: &[&Item],
 ) -> Result<(), PortError> {
-    let (helm, kubeconfig) = (session.helm()?, session.kubeconfig().await?);
+    let helm = session.helm()?;
+    let login = helm_account::login(cx, session, namespace).await?;
+    let login = login.ok_or_else(|| helm_account::missing(cx, namespace))?;
     let action = format!("test release `{}`", chart.name);
     cx.watcher.waiting(&format!("helm to {action}"));
     let slot = cx.vim.acquire_slot(&action, Some(cx.watcher)).await;
-    let login = kubeconfig.reveal().as_bytes();
+    let kubeconfig = login.kubeconfig.reveal().as_bytes();
     let ended = helm
-        .test((&chart.name, namespace), login, remaining(cx))
+        .test((&chart.name, namespace), kubeconfig, remaining(cx))
         .await;
     slot.ended(true); // a failed test says nothing about the VIM
     let labelled = label_hooks(cx, session, (namespace, chart)).await;

@@ -4,6 +4,7 @@
 //! operation it retries calls for [`RETRY_PERIOD`] while the API server is unreachable or overloaded, and reports why.
 
 use crate::clients::{Clients, Cluster};
+use crate::connection::Connection;
 use crate::errors::{self, HELM, UNREACHABLE};
 use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
@@ -14,7 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
 use vnfm_helm::Helm;
-use vnfm_types::Secret;
+use vnfm_outbound::Destinations;
+use vnfm_types::{Secret, VimPolicy};
 
 /// How long a call of an operation is retried without a response, or with 429 or 5xx.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
@@ -30,6 +32,8 @@ pub(crate) struct Session<'a> {
     helm: Option<&'a Helm>,
     /// The user to impersonate, if the policy names one.
     user: Option<String>,
+    /// The limits of a role that chose the package, in addition to those of the VIM.
+    role: Option<VimPolicy>,
     cached: Mutex<Option<CurrentCluster>>,
 }
 
@@ -71,6 +75,7 @@ impl<'a> Session<'a> {
             limit: None,
             helm: None,
             user: None,
+            role: None,
             cached: Mutex::default(),
         }
     }
@@ -117,6 +122,24 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// The same session, for an instance whose package was chosen by a role that is limited to `namespaces`; empty: it is
+    /// not limited.
+    pub(crate) fn with_role(mut self, namespaces: &[String]) -> Self {
+        let is_limited = !namespaces.is_empty();
+        self.role = is_limited.then(|| VimPolicy::for_namespaces(namespaces));
+        self
+    }
+
+    /// The policies that limit the instance.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &VimPolicy> {
+        std::iter::once(self.vim.policy()).chain(&self.role)
+    }
+
+    /// Whether helm runs under an account with rights in the VNF's namespace only.
+    pub(crate) fn confines_helm(&self) -> bool {
+        self.user.is_none() && !self.policies().all(VimPolicy::is_open)
+    }
+
     /// The configured helm program, which installs charts.
     ///
     /// # Errors
@@ -145,17 +168,36 @@ impl<'a> Session<'a> {
         Ok(version.await?.git_version)
     }
 
-    /// The current login as a kubeconfig file, which names a checked address instead of a host.
+    /// The current connection as a kubeconfig file, which names a checked address instead of a host; with `token` in place
+    /// of the VIM's login, if there is one.
     ///
     /// # Errors
     ///
     /// The connection cannot be read, or its address must not be called.
-    pub(crate) async fn kubeconfig(&self) -> Result<Secret, PortError> {
+    pub(crate) async fn kubeconfig(&self, token: Option<Secret>) -> Result<Secret, PortError> {
+        let (connection, to) = self.connection().await?;
+        let (connection, user) = match token {
+            Some(token) => (connection.with_token(token), None),
+            None => (connection, self.user.as_deref()),
+        };
+        connection.kubeconfig(&to, user).await
+    }
+
+    /// A client with `token` in place of the VIM's login.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be read, or its address must not be called.
+    pub(crate) async fn client_with(&self, token: &Secret) -> Result<Client, PortError> {
+        let (connection, to) = self.connection().await?;
+        connection.with_token(token.clone()).client(to, None)
+    }
+
+    async fn connection(&self) -> Result<(Connection, Destinations), PortError> {
         let login = self.vim.connection().await?;
         let keeps_address = self.vim.keeps_unchecked_address(&login.info);
         let read = self.clients.read(&login.info, keeps_address);
-        let (connection, to) = read.map_err(|error| error.on(self.vim.name()))?;
-        connection.kubeconfig(&to, self.user.as_deref()).await
+        read.map_err(|error| error.on(self.vim.name()))
     }
 
     /// The VIM's name, for messages.

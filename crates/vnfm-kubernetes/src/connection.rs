@@ -219,6 +219,12 @@ impl Connection {
         Ok(Secret::new(file.to_string()))
     }
 
+    /// The same connection with a token as its login.
+    pub(crate) fn with_token(self, token: Secret) -> Self {
+        let login = Login::Token(token);
+        Self { login, ..self }
+    }
+
     /// Parses the CA certificates, which [`Self::read`] does not.
     ///
     /// # Errors

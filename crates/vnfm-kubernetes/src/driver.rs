@@ -15,6 +15,7 @@ use crate::converge::{converge, prune_other};
 use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
+use crate::helm_account;
 use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::object::find_metadata;
@@ -34,9 +35,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, OwnedResource,
-    PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall,
-    VimReport,
+    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Observes,
+    OwnedResource, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
+    Vim, VimCall, VimReport,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -143,15 +144,16 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Value, PortError> {
         let allocation = change.target;
         check_supported(&allocation.deployment.placement)?;
-        let session = self.session(cx)?;
+        let session = self.session_for(cx, allocation)?;
         let notes = capabilities::require(&session, change).await?;
         capabilities::log(cx, &notes);
         let plan = read_plan((cx, &session), allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
-        policy::permit_resolved(&plan, &stages, cx.vim.policy(), Some(state))?;
+        helm_account::permit(&session, &plan, &stages, Some(state)).await?;
         attach::require(&session, &plan).await?;
+        helm_account::check_rights(&session, &plan).await?;
         note_unattached(cx, allocation, &plan);
         if state != NamespaceState::Absent {
             for chart in &plan.charts {
@@ -175,7 +177,11 @@ impl InfraDriver for KubernetesDriver {
         cx: &VimCall<'_>,
         change: &ResourceChange<'_>,
     ) -> Result<ResourcePlan, PortError> {
-        let session = self.session(cx)?;
+        let what = match *change {
+            ResourceChange::Converge(change) => change.target,
+            ResourceChange::Release { what, .. } => what,
+        };
+        let session = self.session_for(cx, what)?;
         match *change {
             ResourceChange::Converge(change) => {
                 check_supported(&change.target.deployment.placement)?;
@@ -204,7 +210,7 @@ impl InfraDriver for KubernetesDriver {
         change: &Convergence<'_>,
         preview: &Value,
     ) -> Result<Recorded, PortError> {
-        let (session, allocation) = (self.session(cx)?, change.target);
+        let (session, allocation) = (self.session_for(cx, change.target)?, change.target);
         let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
         let previewed = || preview.get("namespace").and_then(Value::as_str);
         let namespace = before.as_ref().map(|handle| handle.namespace.clone());
@@ -216,7 +222,7 @@ impl InfraDriver for KubernetesDriver {
         check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = resolve_stages(&plan, &catalog).await?;
-        policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
+        helm_account::permit(&session, &plan, &stages, None).await?;
         for notice in stages.iter().flatten().filter_map(autoscaled::notice) {
             cx.watcher.log("info", "kubernetes", &notice);
         }
@@ -255,7 +261,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = self.session(cx)?;
+        let session = self.session_for(cx, allocation)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, &how.handle).await?;
         let releases = release_names(allocation, &how.handle);
         if !releases.is_empty() {
@@ -273,7 +279,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         handle: &Value,
     ) -> Result<Recorded, PortError> {
-        let session = self.session(cx)?;
+        let session = self.session_for(cx, allocation)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
         let mut scope = Scope::from_targets(stages.iter().flatten());
         scope.namespaces.insert(namespace.clone());
@@ -302,6 +308,10 @@ impl InfraDriver for KubernetesDriver {
         Some(self)
     }
 
+    fn observes(&self) -> Option<&dyn Observes> {
+        Some(self)
+    }
+
     async fn owned(
         &self,
         vim: &dyn Vim,
@@ -312,9 +322,24 @@ impl InfraDriver for KubernetesDriver {
 }
 
 impl KubernetesDriver {
+    /// A session with the VIM's own login.
+    pub(crate) fn session_of<'a>(&'a self, vim: &'a dyn Vim) -> Session<'a> {
+        Session::new(vim, &self.clients)
+    }
+
     /// A session for one operation.
     pub(crate) fn session<'a>(&'a self, cx: &'a VimCall<'a>) -> Result<Session<'a>, PortError> {
         Ok(Session::for_operation(cx, &self.clients)?.with_helm(self.helm.as_ref()))
+    }
+
+    /// A session for one operation on this instance.
+    pub(crate) fn session_for<'a>(
+        &'a self,
+        cx: &'a VimCall<'a>,
+        what: &Allocation,
+    ) -> Result<Session<'a>, PortError> {
+        let session = self.session(cx)?;
+        Ok(session.with_role(&what.deployment.role_namespaces))
     }
 }
 

@@ -8,7 +8,7 @@
 //!                      translate   without either: containers, storages and connection points of the descriptor ──> objects
 //!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
-//!                      releases    install, upgrade, recover; rendering: their objects
+//!                      releases    install, upgrade, recover; rendering: their objects; helm_account: under which login
 //!                      catalog     any kind, by discovery
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
@@ -25,6 +25,7 @@
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
 //!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
+//!                      pod_events  which instances change outside of operations
 //!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
@@ -55,6 +56,7 @@ mod driver;
 pub mod errors;
 mod expiry;
 mod heal;
+mod helm_account;
 mod helm_errors;
 mod http;
 mod identifiers;
@@ -76,6 +78,7 @@ mod owned;
 mod pem;
 mod plan;
 mod planned;
+mod pod_events;
 mod pod_security;
 mod policy;
 mod power;

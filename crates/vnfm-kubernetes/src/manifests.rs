@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) stages: Vec<Vec<Item>>,
     /// Charts that helm installs; their objects are in stages of their own once they are rendered.
     pub(crate) charts: Vec<ChartRelease>,
+    /// The objects of helm's account, which are applied before those of the first stage.
+    pub(crate) account: Vec<Item>,
     /// The VDUs whose number of VNFCs is a value of the charts.
     pub(crate) sized: BTreeSet<String>,
     /// The networks of its pods.

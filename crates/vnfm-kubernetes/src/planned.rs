@@ -8,12 +8,14 @@ use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
 use crate::errors::UNEXPECTED;
+use crate::helm_account;
 use crate::manifests::Plan;
 use crate::names;
+use crate::policy;
 use crate::power::started;
 use crate::releases;
 use crate::rendering;
-use crate::resolved::ResolvedObject;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{Allocation, ErrorKind, PortError, VimCall};
@@ -93,6 +95,7 @@ pub(crate) async fn read_plan(
     })?;
     rendering::render(session, &mut plan, allocation).await?;
     add_devices(session, &mut plan).await?;
+    plan.account = helm_account::objects(session, &plan, &cx.ownership.instance_id).await?;
     Ok(plan)
 }
 
@@ -136,7 +139,7 @@ async fn targets_from_package(
     let plan = read_plan((cx, session), allocation, session.namespace().await?).await?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();
-    for stage in plan.stages.iter().rev() {
+    for stage in std::iter::once(&plan.account).chain(&plan.stages).rev() {
         let mut targets = Vec::new();
         for item in stage.iter().rev() {
             if let Some(kind) = catalog.find(&item.api_version, &item.kind).await? {

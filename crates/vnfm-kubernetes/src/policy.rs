@@ -9,7 +9,7 @@
 //! | `serviceAccounts: own` | pods that run as an account that the package does not contain, Secrets that request tokens |
 //! | `externalIps: false` | Services with `externalIPs` |
 //! | `limits` | more objects or pods |
-//! | any | hooks of charts; without `impersonate`, charts |
+//! | any, with `impersonate` | hooks of charts; without it, helm runs under [an account of its own](crate::helm_account) |
 //!
 //! Most rules can be checked without the cluster. Only the cluster knows whether a namespace is the instance's own and
 //! whether a custom kind is cluster-scoped: [`permit_resolved`] checks the plan again with that knowledge.
@@ -124,16 +124,22 @@ pub(crate) fn permit(plan: &Plan, named: bool, policy: &VimPolicy) -> Result<(),
     if named {
         permit_namespace(&plan.namespace, policy, None)?;
     }
+    permit_hooks(plan, policy)?;
     let accounts = accounts(plan);
-    for item in plan.items() {
+    for item in all_items(plan) {
         permit_object(item, plan, policy)?;
         if policy.service_accounts == Some(ServiceAccounts::Own) {
             permit_accounts(item, &accounts)?;
         }
     }
     permit_links(plan, policy)?;
-    permit_charts(plan, policy)?;
     permit_amount(plan, policy)
+}
+
+/// The objects of the plan, and the hooks of its charts.
+fn all_items(plan: &Plan) -> impl Iterator<Item = &Item> {
+    let hooks = plan.charts.iter().flat_map(|chart| &chart.hooks);
+    plan.items().chain(hooks)
 }
 
 /// Checks the plan with what the cluster knows about its kinds and namespace.
@@ -344,34 +350,56 @@ fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortErr
     Ok(())
 }
 
-/// Templates of a chart read from the cluster (`lookup`) whatever helm's login may read, and show it in objects and errors: only
-/// a login of the tenant's own limits that. Helm creates hooks as it renders them then; no rule can be checked on that.
-fn permit_charts(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
-    let Some(chart) = plan.charts.first() else {
-        return Ok(());
-    };
-    if policy.impersonate.is_none() {
-        let detail = "its templates may read what the VIM's login may read; a VIM with a policy allows that only to an account of the tenant";
-        let action = format!("install the chart `{}`", chart.path);
-        return Err(PortError::new(&POLICY, action, detail)
-            .on("policy.impersonate")
-            .hint("name a service account in `policy.impersonate` whose role allows no more than the tenant may see; or deploy manifests"));
-    }
+/// The account of a tenant may have more rights than the policy allows, and helm creates hooks as it renders them then.
+fn permit_hooks(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let mut hooks = plan.charts.iter().flat_map(|chart| &chart.hooks);
-    match hooks.next() {
+    match hooks.next().filter(|_| policy.impersonate.is_some()) {
         None => Ok(()),
         Some(hook) => Err(policy_error(
             hook,
-            "it is a hook of a chart, which helm creates unchecked; a VIM with a policy allows none",
+            "it is a hook of a chart, which the account in `policy.impersonate` creates unchecked",
         )),
     }
 }
 
+/// The rules that RBAC does not know. The API server enforces the others for an account that has rights for kinds in one
+/// namespace.
+pub(crate) fn unchecked_rules(policy: &VimPolicy) -> impl Iterator<Item = &'static str> {
+    let rules = [
+        (
+            policy.pod_security == Some(PodSecurity::Baseline),
+            "podSecurity",
+        ),
+        (
+            policy.service_accounts == Some(ServiceAccounts::Own),
+            "serviceAccounts",
+        ),
+        (policy.external_ips == Some(false), "externalIps"),
+        (policy.limits.is_some(), "limits"),
+    ];
+    rules
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, name)| name)
+}
+
+/// Whether the rule `kinds` allows a kind.
+pub(crate) fn permits_kind(api_version: &str, kind: &str, policy: &VimPolicy) -> bool {
+    let item = Item {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: String::new(),
+        namespace: None,
+        object: Value::Null,
+        location: String::new(),
+    };
+    permit_kind(&item, false, policy).is_ok()
+}
+
 fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let limits = policy.limits.clone().unwrap_or_default();
-    let objects = plan.items().count() as u64;
-    let pods = plan
-        .items()
+    let objects = all_items(plan).count() as u64;
+    let pods = all_items(plan)
         .map(concurrent_pods)
         .fold(0, u64::saturating_add);
     for (name, limit, count) in [

@@ -1,6 +1,6 @@
 //! Which objects the rules of a policy refuse, and which they allow.
 
-use super::{permit, permit_namespace};
+use super::{permit, permit_namespace, unchecked_rules};
 use crate::charts::chart_for_test;
 use crate::impersonation::impersonated_user;
 use crate::item::item_for_test;
@@ -20,7 +20,7 @@ fn plan(objects: &[Value]) -> Plan {
 }
 
 #[test]
-fn charts_need_a_login_of_the_tenant_and_may_have_no_hooks() {
+fn hooks_of_charts_are_checked_as_other_objects_unless_a_tenants_account_creates_them() {
     let of_borrowers = VimPolicy::for_borrowers();
     let with_account = VimPolicy {
         impersonate: Some("system:serviceaccount:mine:installer".into()),
@@ -28,14 +28,30 @@ fn charts_need_a_login_of_the_tenant_and_may_have_no_hooks() {
     };
     let mut plan = plan(&[object("v1", "ConfigMap")]);
     plan.charts.push(chart_for_test("web"));
-    let refused = permit(&plan, false, &of_borrowers).unwrap_err();
-    assert_eq!(refused.resource(), Some("policy.impersonate"));
+    permit(&plan, false, &of_borrowers).unwrap();
     permit(&plan, false, &with_account).unwrap();
     permit(&plan, false, &VimPolicy::OPEN).unwrap();
-    let hook = item_for_test(object("batch/v1", "Job"));
-    plan.charts[0].hooks.push(hook);
+    let hook = |kind| item_for_test(object("batch/v1", kind));
+    plan.charts[0].hooks.push(hook("Job"));
+    permit(&plan, false, &of_borrowers).unwrap();
     let refused = permit(&plan, false, &with_account).unwrap_err();
     assert!(refused.to_string().contains("hook"), "{refused}");
+    plan.charts[0].hooks.push(hook("Strange"));
+    let refused = permit(&plan, false, &of_borrowers).unwrap_err();
+    assert!(refused.to_string().contains("Strange"), "{refused}");
+}
+
+#[test]
+fn the_api_server_enforces_namespaces_and_kinds() {
+    let rules: Vec<_> = unchecked_rules(&VimPolicy::for_borrowers()).collect();
+    assert_eq!(rules, ["podSecurity", "serviceAccounts", "externalIps"]);
+    let by_role = VimPolicy {
+        pod_security: None,
+        service_accounts: None,
+        external_ips: None,
+        ..VimPolicy::for_borrowers()
+    };
+    assert_eq!(unchecked_rules(&by_role).count(), 0);
 }
 
 fn object(api: &str, kind: &str) -> Value {

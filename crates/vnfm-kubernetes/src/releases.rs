@@ -19,6 +19,7 @@ use crate::client::Session;
 use crate::deletion::delete;
 use crate::difference::compared;
 use crate::errors::FOREIGN;
+use crate::helm_account;
 use crate::helm_errors::{helm_error, port_error};
 use crate::labels;
 use crate::object::{find, find_metadata, merge};
@@ -177,18 +178,18 @@ pub(crate) async fn uninstall(
         cx.watcher.log("warn", "kubernetes", &text);
         return Ok(());
     }
-    let (helm, kubeconfig) = (session.helm()?, session.kubeconfig().await?);
+    let helm = session.helm()?;
+    let login = match helm_account::login(cx, session, namespace).await? {
+        Some(login) => login,
+        // It was installed before there was a policy. Nothing is rendered now, and hooks do not run.
+        None => helm_account::own_login(session).await?,
+    };
     let action = format!("uninstall release `{name}`");
     cx.watcher.waiting(&format!("helm to {action}"));
     let slot = cx.vim.acquire_slot(&action, Some(cx.watcher)).await;
-    let hooks = cx.vim.policy().is_open();
+    let kubeconfig = login.kubeconfig.reveal().as_bytes();
     let ended = helm
-        .uninstall(
-            (name, namespace),
-            kubeconfig.reveal().as_bytes(),
-            hooks,
-            remaining(cx),
-        )
+        .uninstall((name, namespace), kubeconfig, login.hooks, remaining(cx))
         .await;
     slot.ended(ended.is_ok());
     ended.map_err(|error| port_error(session, name, &error))?;
@@ -337,7 +338,9 @@ async fn run(
     what: Deploying<'_>,
     (next, content): (Next, &str),
 ) -> Result<(), PortError> {
-    let (helm, kubeconfig) = (session.helm()?, session.kubeconfig().await?);
+    let helm = session.helm()?;
+    let login = helm_account::login(cx, session, what.namespace).await?;
+    let login = login.ok_or_else(|| helm_account::missing(cx, what.namespace))?;
     let planned: Vec<_> = what
         .objects
         .iter()
@@ -346,7 +349,7 @@ async fn run(
     let owner = cx.ownership;
     let description = format!("vnfm operation {}", owner.op_id);
     let apply = Apply {
-        kubeconfig: kubeconfig.reveal().as_bytes(),
+        kubeconfig: login.kubeconfig.reveal().as_bytes(),
         labels: &[
             (labels::INSTALLATION, &owner.installation_id),
             (labels::INSTANCE, &owner.instance_id),
@@ -354,16 +357,12 @@ async fn run(
             (CONTENT, content),
         ],
         description: &description,
-        hooks: cx.vim.policy().is_open(),
+        hooks: login.hooks,
         time: remaining(cx),
         render: Box::new(|rendered| {
             let (chart, namespace) = (what.chart, what.namespace);
-            change(
-                rendered,
-                (chart, &planned),
-                (namespace, owner),
-                cx.vim.policy(),
-            )
+            let policies: Vec<_> = session.policies().collect();
+            change(rendered, (chart, &planned), (namespace, owner), &policies)
         }),
     };
     let (verb, release) = (

@@ -140,7 +140,7 @@ pub(crate) fn change(
     rendered: &[u8],
     (chart, planned): (&ChartRelease, &[Item]),
     (namespace, owner): (&str, &Ownership),
-    policy: &VimPolicy,
+    policies: &[&VimPolicy],
 ) -> Result<Vec<u8>, String> {
     let rendered = items(chart, rendered).map_err(|error| error.to_string())?;
     let items = as_planned(rendered, (chart, planned), namespace)?;
@@ -149,9 +149,10 @@ pub(crate) fn change(
         stages: vec![items],
         ..Plan::default()
     };
-    let checked =
-        amount::check(&plan, &chart.budget).and_then(|()| policy::permit(&plan, false, policy));
-    checked.map_err(|error| error.to_string())?;
+    amount::check(&plan, &chart.budget).map_err(|error| error.to_string())?;
+    for policy in policies {
+        policy::permit(&plan, false, policy).map_err(|error| error.to_string())?;
+    }
     let mut changed = Vec::new();
     for item in plan.stages.iter_mut().flatten() {
         labels::stamp_release(&mut item.object, (&chart.name, namespace));
@@ -243,7 +244,7 @@ mod tests {
             stream.as_bytes(),
             (&chart, &planned),
             ("mine", &owner),
-            policy,
+            &[policy],
         );
         changed.map(|bytes| String::from_utf8(bytes).unwrap())
     }

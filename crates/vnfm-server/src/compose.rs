@@ -85,6 +85,7 @@ impl Server {
             clock: base.clock.clone(),
             prune_interval: Duration::from_hours(every.into()),
             notifier,
+            follows_vims: config.vims.follow.unwrap_or(true),
         };
         let driving = tokio::spawn(background.run(stop.clone()));
         let monitoring = serving::monitoring(&config, &app, &base.clock)?;
@@ -213,11 +214,12 @@ struct BackgroundTasks {
     clock: Arc<dyn Clock>,
     prune_interval: Duration,
     notifier: Notifier,
+    follows_vims: bool,
 }
 
 impl BackgroundTasks {
-    /// Drives operations, prunes, notifies subscribers and follows the NFVO's packages until `stop` is notified. If the
-    /// database was restored, first waits until an operator confirms the recovery.
+    /// Drives operations, prunes, notifies subscribers, and follows VIMs and the NFVO's packages until `stop` is notified. If
+    /// the database was restored, first waits until an operator confirms the recovery.
     async fn run(self, stop: Arc<Notify>) {
         let stopped = stop.notified();
         tokio::pin!(stopped);
@@ -238,7 +240,7 @@ impl BackgroundTasks {
         let supervisor = &app.instrumentation.supervisor;
         let driving = supervisor.run(
             "driving of operations",
-            drive::run(engine, self.clock, app.wake.clone(), stopped),
+            drive::run(engine.clone(), self.clock, app.wake.clone(), stopped),
         );
         let pruning = prune(maintenance, self.prune_interval);
         let following = async {
@@ -247,12 +249,19 @@ impl BackgroundTasks {
                 None => std::future::pending().await,
             }
         };
+        let following_vims = async {
+            if self.follows_vims {
+                engine.follow_vims().await;
+            }
+            std::future::pending().await
+        };
         // A failed task does not end the others: operations are driven until the server stops in order.
         tokio::select! {
             _ = driving => {}
             () = supervisor.run_forever("pruning", pruning) => {}
             () = supervisor.run_forever("notifier", self.notifier.run()) => {}
             () = supervisor.run_forever("subscription at the NFVO", following) => {}
+            () = supervisor.run_forever("following of VIMs", following_vims) => {}
         }
         supervisor.fail("driving of operations", "ended by itself");
     }

@@ -46,6 +46,9 @@ pub struct Metrics {
     expiries: GaugeVec,
     /// VIMs that have a label value.
     vims: Mutex<BTreeSet<String>>,
+    heard: GaugeVec,
+    /// When each VIM that is followed sent its last event.
+    events: Mutex<BTreeMap<String, Timestamp>>,
     /// Since when a notification is pending, by subscription.
     outbox: Mutex<BTreeMap<String, Timestamp>>,
 }
@@ -76,6 +79,11 @@ const CALLS: Definition = (
 const WAITS: Definition = (
     "vnfm_vim_call_wait_seconds",
     "How long calls to a VIM waited for a slot",
+    &["vim"],
+);
+const HEARD: Definition = (
+    "vnfm_vim_event_age_seconds",
+    "Time since a VIM that is followed sent an event, or confirmed that there is none",
     &["vim"],
 );
 const NOTIFIED: Definition = (
@@ -127,6 +135,7 @@ pub const NAMES: &[&str] = &[
     STEPS.0,
     CALLS.0,
     WAITS.0,
+    HEARD.0,
     NOTIFIED.0,
     LAG.0,
     WAITING.0,
@@ -161,7 +170,10 @@ impl Metrics {
         gauges(all, BUILD)?
             .with_label_values(&[env!("CARGO_PKG_VERSION")])
             .set(1);
-        let seconds = Opts::new(EXPIRIES.0, EXPIRIES.1);
+        let (seconds, ages) = (
+            Opts::new(EXPIRIES.0, EXPIRIES.1),
+            Opts::new(HEARD.0, HEARD.1),
+        );
         let (given_up, driven) = (gauges(all, GIVEN_UP)?, gauges(all, DRIVEN)?);
         let waiting = gauges(all, WAITING)?;
         Ok(Self {
@@ -181,7 +193,9 @@ impl Metrics {
             instances: gauges(all, INSTANCES)?,
             driven: driven.with_label_values::<&str>(&[]),
             expiries: register(all, GaugeVec::new(seconds, EXPIRIES.2)?)?,
+            heard: register(all, GaugeVec::new(ages, HEARD.2)?)?,
             vims: Mutex::default(),
+            events: Mutex::default(),
             outbox: Mutex::default(),
             registry,
         })
@@ -211,6 +225,7 @@ impl Metrics {
     /// If a metric has no text: a bug.
     pub(crate) fn text(&self, now: &Snapshot) -> prometheus::Result<Vec<u8>> {
         self.update_outbox(now.at);
+        self.update_events(now.at);
         self.driven
             .set(i64::try_from(now.driven).unwrap_or(i64::MAX));
         if let Some(statistics) = &now.statistics {
@@ -234,6 +249,16 @@ impl Metrics {
             .min()
             .map(|since| now.duration_since(*since).as_secs_f64());
         self.lag.set(oldest.unwrap_or_default().max(0.0));
+    }
+
+    /// Updates the age of each VIM's last event to the time `now`.
+    fn update_events(&self, now: Timestamp) {
+        self.heard.reset();
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        for (vim, at) in &*events {
+            let age = now.duration_since(*at).as_secs_f64().max(0.0);
+            self.heard.with_label_values(&[vim.as_str()]).set(age);
+        }
     }
 
     /// Updates metrics from database statistics.
@@ -345,6 +370,14 @@ impl Observer for Metrics {
         let mut vims = self.vims.lock().unwrap_or_else(PoisonError::into_inner);
         if !vims.contains(vim) {
             vims.insert(vim.to_owned());
+        }
+    }
+
+    fn vim_heard(&self, vim: &str, at: Option<Timestamp>) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        match at {
+            Some(at) => drop(events.insert(vim.to_owned(), at)),
+            None => drop(events.remove(vim)),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Fake ports. The VIM and the hooks record their state, and any call can be made to fail by its number.
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::channel::mpsc::UnboundedReceiver;
 use futures::future::pending;
+use futures::stream::BoxStream;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -96,6 +99,10 @@ pub(crate) struct FakeWorld {
     pub(crate) hook_packages: Mutex<Vec<(String, HookPackageChange)>>,
     /// Whether there is an NFVO.
     pub(crate) has_nfvo: AtomicBool,
+    /// What the VIM tells about changes outside of operations; `None`: it cannot tell.
+    pub(crate) events: Mutex<Option<EventReceiver>>,
+    /// Number of observations of each instance.
+    pub(crate) observations: Mutex<BTreeMap<String, usize>>,
     /// The last deployment that the VIM created.
     pub(crate) last_deployment: Mutex<Option<Arc<Deployment>>>,
     /// Requests for grants, in order.
@@ -103,6 +110,10 @@ pub(crate) struct FakeWorld {
     /// The next responses of the NFVO; afterwards it grants every request.
     pub(crate) grant_responses: Mutex<VecDeque<Result<GrantOutcome, PortError>>>,
 }
+
+/// Receives the events of the VIM.
+pub(crate) type EventReceiver =
+    Arc<futures::lock::Mutex<UnboundedReceiver<Result<VimEvent, PortError>>>>;
 
 /// The VIM in the registry; its name is `cloud`.
 pub(crate) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
@@ -284,10 +295,27 @@ impl InfraDriver for FakeVim {
         _: &Allocation,
         _: &Value,
     ) -> Result<Recorded, PortError> {
+        let id = &cx.ownership.instance_id;
+        *self
+            .0
+            .observations
+            .lock()
+            .unwrap()
+            .entry(id.clone())
+            .or_default() += 1;
         if self.0.vim_unavailable.load(SeqCst) {
             return Err(PortError::new(&INJECTED, "look", "the VIM is unavailable"));
         }
-        let id = &cx.ownership.instance_id;
+        let gate = self
+            .0
+            .gate
+            .lock()
+            .unwrap()
+            .take_if(|(at, _)| *at == "observe");
+        if let Some((_, opened)) = gate {
+            self.0.hung.notify_one();
+            opened.notified().await;
+        }
         if !self.0.resource_ids().contains(id) {
             return Ok(Recorded::default());
         }
@@ -302,6 +330,10 @@ impl InfraDriver for FakeVim {
     }
     fn power(&self) -> Option<&dyn Power> {
         (!self.0.powerless.load(SeqCst)).then_some(self)
+    }
+    fn observes(&self) -> Option<&dyn Observes> {
+        let can_tell = self.0.events.lock().unwrap().is_some();
+        can_tell.then_some(self)
     }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         (!self.0.powerless.load(SeqCst)).then_some(self)
@@ -331,6 +363,23 @@ impl InfraDriver for FakeVim {
         });
         let all = self.0.resource_ids().into_iter().map(owned);
         Ok(all.chain(stored).collect())
+    }
+}
+
+impl Observes for FakeVim {
+    fn events<'a>(
+        &'a self,
+        _: &'a dyn vnfm_core::ports::Vim,
+        _: &'a str,
+        _: &'a dyn Clock,
+    ) -> BoxStream<'a, Result<VimEvent, PortError>> {
+        let receiver = self.0.events.lock().unwrap().clone().unwrap();
+        let first = futures::stream::once(async { Ok(VimEvent::Missed) });
+        let rest = futures::stream::unfold(receiver, |receiver| async {
+            let next = receiver.lock().await.next().await;
+            Some((next?, receiver))
+        });
+        first.chain(rest).boxed()
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `stopping_store.rs` | a store whose process ends at a chosen write |
 //! | `store_faults.rs` | a database that fails once, at every write |
 //! | `repeated_crashes.rs` | a server that crashes repeatedly in the same step |
+//! | `vim_events.rs`, `dependents.rs` | records follow what a VIM reports, and what hooks move |
 //! | `upgrade.rs` | databases of released versions, resumed |
 //! | `operation_control.rs` | cancel, fail, deadlines, refused requests |
 //! | `failure_policies.rs` | retries of a step, and rollback on failure |
@@ -63,3 +64,4 @@ mod stopping_store;
 mod store_faults;
 mod stuck;
 mod upgrade;
+mod vim_events;

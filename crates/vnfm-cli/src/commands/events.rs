@@ -61,6 +61,10 @@ fn with_summary(mut event: Value) -> Value {
     let what = of_operation.unwrap_or_else(|| match event["notificationType"].as_str() {
         Some("VnfIdentifierCreationNotification") => "created".to_owned(),
         Some("VnfIdentifierDeletionNotification") => "deleted".to_owned(),
+        Some("VnfcResourcesChanged") => format!(
+            "VNFCs changed outside of operations: {} new, {} gone",
+            event["addedVnfcs"], event["removedVnfcs"]
+        ),
         other => other.unwrap_or_default().to_owned(),
     });
     event["what"] = what.into();

@@ -3,8 +3,10 @@
 //! We neither create nor delete an externally managed link; only its ports come and go. Ports that come or go together
 //! with an internal link are listed in addition to the link.
 
+use crate::deployment::Deployment;
 use crate::ports::{InstanceRecord, Inventory};
 use std::collections::BTreeSet;
+use vnfm_types::VnfOperationalState::Stopped;
 use vnfm_types::{
     AffectedExtLinkPort, AffectedVirtualLink, AffectedVirtualStorage, AffectedVnfc, ChangeType,
     ExtVirtualLinkInfo, ResourceChanges, ResourceHandle, VnfLinkPortInfo, VnfcResourceInfo,
@@ -22,6 +24,21 @@ pub(crate) fn inventory(instance: &InstanceRecord) -> Inventory {
         ext_managed_virtual_link_info: info.ext_managed_virtual_link_info,
         vnf_virtual_link_resource_info: info.vnf_virtual_link_resource_info,
         virtual_storage_resource_info: info.virtual_storage_resource_info,
+    }
+}
+
+/// Metadata member of a VNFC that should not run, as `vnfcState` in SOL002.
+const STATE_MEMBER: &str = "vnfcState";
+
+/// Shows which VNFCs should not run.
+pub(super) fn show_states(vnfcs: &mut [VnfcResourceInfo], deployment: &Deployment) {
+    for vnfc in vnfcs {
+        if deployment.state_of(&vnfc.id) == Stopped {
+            let state = Stopped.as_str().into();
+            vnfc.metadata.insert(STATE_MEMBER.to_owned(), state);
+        } else {
+            vnfc.metadata.remove(STATE_MEMBER);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use super::operation::{
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, outcome};
+use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
 };
@@ -287,7 +287,7 @@ pub(super) fn with_resources(op: &Op, now: Recorded) -> Result<InstanceRecord, P
         info.metadata.extend(now.metadata);
         let deployment = Arc::make_mut(record.deployment.get_or_insert_default());
         deployment.settle_states(&info.vnfc_resource_info);
-        outcome::show_states(&mut info.vnfc_resource_info, deployment);
+        changes::show_states(&mut info.vnfc_resource_info, deployment);
         hook_journal::note_plugins(op, deployment, &mut info.metadata);
     }
     if let Some(deployment) = record

@@ -105,6 +105,10 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         budget: context.limits().plan,
         ..allocation.map_err(Refusal::unprocessable)?
     };
+    let deployment = Arc::make_mut(&mut allocation.deployment);
+    deployment
+        .role_namespaces
+        .clone_from(&requested.scope.namespaces);
     let mut vim_use = VimUse::for_deployment(tenant, &instance.vnf.id, &allocation.deployment);
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
     // If the request names no VIM, the NFVO chooses one.

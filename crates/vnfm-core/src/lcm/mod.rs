@@ -15,6 +15,7 @@
 //! | `snapshot_use` | what the two operations on snapshots share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
+//! | `refresh` | observes an instance without an operation, and writes its record if it differs |
 //! | `cascade` | terminates the instances on the clusters of one that is terminated |
 //! | `outcome` | the record of an instance that an operation has changed |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
@@ -72,6 +73,7 @@ mod operation_control;
 mod outcome;
 mod perform;
 mod problem;
+mod refresh;
 pub mod resize;
 pub mod retarget;
 pub mod revert_to_snapshot;
@@ -99,6 +101,7 @@ pub use operation::{
 };
 pub(crate) use operation_control::Control;
 pub(crate) use outcome::recorded;
+pub(crate) use refresh::{Refreshed, Refresher};
 pub(crate) use snapshot_use::{Stored, being_deleted, used_by};
 pub use step::{
     Ends, HookOf, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo,

@@ -1,6 +1,6 @@
 //! The record of an instance that an operation has changed.
 
-use super::changes::inventory;
+use super::changes::{inventory, show_states};
 use super::heal;
 use super::hook_journal;
 use super::op::Op;
@@ -9,8 +9,6 @@ use crate::deployment::Deployment;
 use crate::deployment::max_scale_levels;
 use crate::ports::{InstanceRecord, PortError, Recorded};
 use std::sync::Arc;
-use vnfm_types::VnfOperationalState::Stopped;
-use vnfm_types::VnfcResourceInfo;
 
 /// The resources in the record from before the operation.
 pub(crate) fn recorded(instance: &InstanceRecord) -> Recorded {
@@ -65,19 +63,4 @@ pub(super) fn restored(op: &Op, now: Option<Recorded>) -> Result<Completion, Por
         instance: instance.transpose()?,
         ..Completion::default()
     })
-}
-
-/// Metadata member of a VNFC that should not run, as `vnfcState` in SOL002.
-const STATE_MEMBER: &str = "vnfcState";
-
-/// Shows which VNFCs should not run.
-pub(super) fn show_states(vnfcs: &mut [VnfcResourceInfo], deployment: &Deployment) {
-    for vnfc in vnfcs {
-        if deployment.state_of(&vnfc.id) == Stopped {
-            let state = Stopped.as_str().into();
-            vnfc.metadata.insert(STATE_MEMBER.to_owned(), state);
-        } else {
-            vnfc.metadata.remove(STATE_MEMBER);
-        }
-    }
 }

@@ -77,11 +77,16 @@ pub(super) async fn check(
 /// As [`check`], for a target in this package; refuses batches that the driver cannot form.
 pub(super) async fn check_in(
     requested: &Requested<'_>,
-    deployment: Deployment,
+    mut deployment: Deployment,
     package: &Arc<Package>,
     rolling: Option<Rolling>,
 ) -> Result<Arc<Deployment>, Refusal> {
     let context = requested.context;
+    let namespaces = &requested.scope.namespaces;
+    let is_other = deployment.leaves_package(&requested.instance.vnf_pkg_id);
+    if is_other {
+        deployment.role_namespaces.clone_from(namespaces);
+    }
     let allocation = Allocation {
         package: package.clone(),
         deployment: Arc::new(deployment),
@@ -96,10 +101,6 @@ pub(super) async fn check_in(
     checked.map_err(Refusal::unprocessable)?;
     let permitted = driver.permit(&allocation, vim.policy());
     permitted.map_err(Refusal::unprocessable)?;
-    let namespaces = &requested.scope.namespaces;
-    let is_other = allocation
-        .deployment
-        .leaves_package(&requested.instance.vnf_pkg_id);
     if !namespaces.is_empty() {
         // Another package or network must not lead a caller out of its namespaces, no more than an instantiation.
         let before = requested.instance.deployment.as_deref();

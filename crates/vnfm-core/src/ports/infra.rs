@@ -8,6 +8,7 @@
 //! | its rollback | `converge` from the record to the deployment before |
 //! | start, stop | [`Power`], if the driver offers it |
 //! | store a state, return to it | [`Snapshots`], if the driver offers it |
+//! | nothing: the VIM itself, or someone else, changes VNFCs | [`Observes`], if the driver offers it; then `observe` |
 //! | terminate | `release` |
 //!
 //! | rule | mandatory |
@@ -33,8 +34,8 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`](super::Watcher::waiting) | yes |
 
 use super::{
-    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, PortError, Power, Recorded,
-    Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, Observes, PortError, Power,
+    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -191,7 +192,7 @@ pub trait InfraDriver: Send + Sync {
         how: &Release,
     ) -> Result<(), PortError>;
 
-    /// The instance's current resources, for the record of a failed operation.
+    /// The instance's current resources, for the record of a failed operation or after changes outside of operations.
     ///
     /// # Errors
     ///
@@ -235,6 +236,11 @@ pub trait InfraDriver: Send + Sync {
     /// How it stores the state of VNFCs and volumes; `None`: it cannot, and instances on its VIMs do not support
     /// `create_snapshot` and `revert_to_snapshot`.
     fn snapshots(&self) -> Option<&dyn Snapshots> {
+        None
+    }
+
+    /// How it tells which instances change outside of operations; `None`: it cannot, and records follow only operations.
+    fn observes(&self) -> Option<&dyn Observes> {
         None
     }
 

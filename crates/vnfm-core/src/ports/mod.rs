@@ -28,6 +28,7 @@ mod inventory;
 mod mgmt;
 mod nfvo;
 mod observer;
+mod observes;
 mod packages;
 mod pins;
 mod power;
@@ -71,6 +72,7 @@ pub use mgmt::{
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
 pub use observer::{CallEnd, Observer};
+pub use observes::{Observes, VimEvent};
 pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
 pub use power::{Power, PowerChange, Stop};

@@ -1,6 +1,7 @@
 //! Metrics of the engine's work. The engine does not depend on them.
 
 use super::StepStatus;
+use jiff::Timestamp;
 use std::time::Duration;
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
@@ -38,6 +39,12 @@ pub trait Observer: Send + Sync {
     /// first, and then `took` so long.
     fn vim_called(&self, vim: &str, end: CallEnd, waited: Duration, took: Duration) {
         let _ = (vim, end, waited, took);
+    }
+
+    /// The VIM with this registry id sent an event, or confirmed that there is none, at this time; `None`: its events are
+    /// not followed any more.
+    fn vim_heard(&self, vim: &str, at: Option<Timestamp>) {
+        let _ = (vim, at);
     }
 }
 

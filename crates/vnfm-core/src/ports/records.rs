@@ -399,7 +399,7 @@ pub struct OutboxRow {
     /// `id` of the instance that it is about.
     pub instance_id: String,
     /// `VnfLcmOperationOccurrenceNotification`, `VnfIdentifierCreationNotification` or
-    /// `VnfIdentifierDeletionNotification`.
+    /// `VnfIdentifierDeletionNotification`; or `VnfcResourcesChanged`, which is not of SOL003.
     pub kind: String,
     /// Its body, without the members that depend on the subscription.
     pub body: Value,

@@ -16,6 +16,8 @@ mod deploy;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod helm_account;
+#[cfg(test)]
 mod kubevirt;
 #[cfg(test)]
 mod login;
@@ -29,6 +31,8 @@ mod named_charts;
 mod networks;
 #[cfg(test)]
 mod outage;
+#[cfg(test)]
+mod pod_events;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]

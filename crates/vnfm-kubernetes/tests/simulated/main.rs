@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod attachments;
 #[cfg(test)]
+mod broken_events;
+#[cfg(test)]
 #[path = "../live/capabilities.rs"]
 mod capabilities;
 #[cfg(test)]
@@ -27,6 +29,9 @@ mod named;
 #[cfg(test)]
 #[path = "../live/networks.rs"]
 mod networks;
+#[cfg(test)]
+#[path = "../live/pod_events.rs"]
+mod pod_events;
 #[cfg(test)]
 #[path = "../live/policy.rs"]
 mod policy;

@@ -106,7 +106,7 @@ pub(crate) struct Notifications {
     pub authorities_file: Option<PathBuf>,
 }
 
-/// Addresses at which VIMs are allowed.
+/// Addresses at which VIMs are allowed, and whether VIMs are followed.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Vims {
@@ -115,6 +115,9 @@ pub(crate) struct Vims {
     /// With an empty list, a server on loopback without a login may reach every address.
     #[schemars(with = "Vec<Destination>")]
     pub networks: Vec<String>,
+    /// Whether records of instances follow what changes on a cluster outside of operations. Costs one connection for each
+    /// VIM that has instances, and one reading of each instance at the start and after its pods change. Default: true.
+    pub follow: Option<bool>,
 }
 
 /// Addresses that hooks may reach.

@@ -153,7 +153,13 @@ fn event(row: &OutboxRow) -> Value {
     if let Some(name) = &row.about.vnf_instance_name {
         event["vnfInstanceName"] = name.as_str().into();
     }
-    for member in ["operation", "operationState", "vnfLcmOpOccId"] {
+    for member in [
+        "operation",
+        "operationState",
+        "vnfLcmOpOccId",
+        "addedVnfcs",
+        "removedVnfcs",
+    ] {
         if let Some(value) = row.body.get(member) {
             event[member] = value.clone();
         }
