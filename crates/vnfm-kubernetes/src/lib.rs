@@ -55,6 +55,7 @@ mod difference;
 mod driver;
 pub mod errors;
 mod expiry;
+mod file_modes;
 mod heal;
 mod helm_account;
 mod helm_errors;

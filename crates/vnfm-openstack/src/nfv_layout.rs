@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId, desired_capacity, locationConstraints}, <storage>: {image, vcImageId}}
-//! CP:  {<cp>: {network, fixed_ips}}
+//! CP:  {<cp>: {network, fixed_ips, port}}
+//! vdu: {<vdu>: {zone}}                      of templates for Tacker's API version 1
 //! ```
 //! As in Tacker's `StandardUserData`, a template can read the entry of one VNFC: `<vdu>-<index>`, `<storage>-<index>`,
-//! `<cp>-<index>`, with the VNFC's own zone and addresses. `additionalParams.nfv` of the request is merged into all of it
+//! `<cp>-<index>`, with the VNFC's own zone and addresses, and an empty `name`, for which Heat makes one. `additionalParams.nfv` of the request is merged into all of it
 //! (RFC 7396); what it gives for a VDU, storage or CP also applies to the entries of its VNFCs.
 
 use crate::blueprint::{Blueprint, RequestedAddress, addresses};
@@ -13,6 +14,7 @@ use crate::hot_templates::Templates;
 use crate::resolved::Resolved;
 use crate::vnfc_names::vnfc_name;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use vnfm_core::merge_patch;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::BaseHot;
@@ -21,6 +23,8 @@ use vnfm_descriptor::BaseHot;
 pub(crate) const LOCATION: &str = "locationConstraints";
 pub(crate) const VDU: &str = "VDU";
 pub(crate) const CP: &str = "CP";
+/// The path of a VDU's zone in templates for Tacker's API version 1: `[nfv, vdu, web, zone]`.
+pub(crate) const OLD_ZONE: (&str, &str) = ("vdu", "zone");
 
 /// The inputs of the parameters' values.
 pub(crate) struct Sources<'a> {
@@ -35,6 +39,10 @@ pub(crate) fn values(from: &Sources<'_>, hot: &BaseHot) -> Result<Value, PortErr
         (VDU.to_owned(), Value::Object(vdus(from, hot)?)),
         (CP.to_owned(), Value::Object(cps(from))),
     ]);
+    let zones = old_zones(from, hot)?;
+    if !zones.is_empty() {
+        values.insert(OLD_ZONE.0.to_owned(), Value::Object(zones));
+    }
     let requested = from.blueprint.deployment.additional_params.get("nfv");
     let requested = requested.and_then(Value::as_object);
     for (section, name) in from.templates.entries(hot) {
@@ -82,6 +90,15 @@ fn vdus(from: &Sources<'_>, hot: &BaseHot) -> Result<Map<String, Value>, PortErr
     Ok(vdus)
 }
 
+/// The zones of VDUs whose templates read them as in Tacker's API version 1.
+fn old_zones(from: &Sources<'_>, hot: &BaseHot) -> Result<Map<String, Value>, PortError> {
+    let (section, member) = OLD_ZONE;
+    let vdus = from.blueprint.flavour.vdus.keys();
+    let read = vdus.filter(|vdu| from.templates.read_member(hot, [section, vdu, member]));
+    read.map(|vdu| Ok((vdu.clone(), json!({member: from.blueprint.zone_of(vdu)?}))))
+        .collect()
+}
+
 /// What a VDU and its VNFCs have. Heat places a server anywhere if its zone is null.
 fn vdu(from: &Sources<'_>, name: &str, zone: Option<&str>) -> Map<String, Value> {
     let mut vdu = Map::from_iter([(LOCATION.to_owned(), json!(zone))]);
@@ -113,7 +130,7 @@ fn cps(from: &Sources<'_>) -> Map<String, Value> {
     cpds.map(|data| entry(&data.cpd_id)).collect()
 }
 
-/// The network of a CP, and the addresses of its `index`-th instance.
+/// The network of a CP, and the addresses and existing port of its `index`-th instance.
 fn cp(from: &Sources<'_>, cpd: &str, index: u32) -> Map<String, Value> {
     let network = from.resolved.network_of(from.blueprint, cpd);
     let mut cp = Map::from_iter([("network".to_owned(), json!(network))]);
@@ -121,6 +138,9 @@ fn cp(from: &Sources<'_>, cpd: &str, index: u32) -> Map<String, Value> {
     if !fixed.is_empty() {
         cp.insert("fixed_ips".into(), Value::Array(fixed));
     }
+    let binding = from.blueprint.ext_cp_binding(cpd);
+    let port = binding.and_then(|binding| binding.port(index));
+    cp.extend(port.map(|port| ("port".to_owned(), json!(port))));
     cp
 }
 
@@ -139,7 +159,11 @@ fn entry_of_vnfc(
     }
     if flavour.vdus.contains_key(stem) {
         let zone = blueprint.deployment.placement.zone_of(stem, index);
-        return exists(stem).then(|| vdu(from, stem, zone));
+        let entry = exists(stem).then(|| vdu(from, stem, zone));
+        return entry.map(|mut entry| {
+            entry.insert("name".to_owned(), json!(""));
+            entry
+        });
     }
     let storage = flavour.storages.get(stem)?;
     storage.image.as_ref()?;
@@ -155,6 +179,18 @@ pub(crate) fn fixed_ips(blueprint: &Blueprint<'_>, cpd: &str, index: u32) -> Vec
     let requested = config.map(|(_, config)| addresses(config));
     let requested = requested.unwrap_or_default().into_iter();
     requested.map(fixed_ip).collect()
+}
+
+/// The ports of a Base HOT's CPs in whose place `additionalParams.nfv` names others.
+pub(crate) fn replaced_ports<'a>(blueprint: &Blueprint<'a>) -> BTreeSet<&'a str> {
+    let requested = blueprint.deployment.additional_params.get("nfv");
+    let requested = requested.filter(|_| blueprint.base_hot.is_some());
+    let cps = requested.and_then(|nfv| nfv[CP].as_object());
+    let named = cps.into_iter().flatten();
+    let named = named.filter(|(_, entry)| entry["port"].is_string());
+    named
+        .filter_map(|(cpd, _)| blueprint.ext_cp_binding(cpd)?.port(0))
+        .collect()
 }
 
 fn fixed_ip(requested: RequestedAddress) -> Value {

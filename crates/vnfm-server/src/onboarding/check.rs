@@ -197,6 +197,12 @@ fn hook_findings(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec
         .flat_map(|(id, f)| f.hooks().iter().map(move |hook| (id, hook)))
     {
         let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
+        if !hook.is_called() {
+            warnings.push(format!(
+                "{named} is never called: a rollback undoes the steps, and calls no hook of its own"
+            ));
+            continue;
+        }
         match mgmt.resolve(&HookDriverRef::for_hook(hook, package)) {
             Err(error) => {
                 warnings.push(format!(
