@@ -12,7 +12,7 @@ use vnfm_plugin_sdk::Secret;
 pub(crate) const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 /// Namespace of the VIM's service account.
 pub(crate) const NAMESPACE: &str = "kube-system";
-/// The Kubernetes secret with its token.
+/// The Kubernetes secret with its first token.
 pub(crate) const TOKEN_SECRET: &str = "vnfm-token";
 /// How long a bootstrap token is valid.
 pub(crate) const TOKEN_TTL: &str = "15m";
@@ -179,7 +179,7 @@ fn apt_quoted(url: &str) -> String {
 /// The kernel settings that Kubernetes needs, persistent across reboots.
 pub(crate) const SYSCTL: &str = "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\n";
 
-/// The service account of the VIM, with a token that does not expire.
+/// The service account of the VIM.
 pub(crate) fn account() -> String {
     let documents = [
         json!({
@@ -194,20 +194,25 @@ pub(crate) fn account() -> String {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
             "subjects": [{ "kind": "ServiceAccount", "name": "vnfm", "namespace": NAMESPACE }],
         }),
-        json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "kubernetes.io/service-account-token",
-            "metadata": {
-                "name": TOKEN_SECRET,
-                "namespace": NAMESPACE,
-                "annotations": { "kubernetes.io/service-account.name": "vnfm" },
-            },
-        }),
     ];
     documents
         .map(|document| format!("---\n{document}\n"))
         .concat()
+}
+
+/// A Kubernetes secret of this name with a token of the service account, which does not expire.
+pub(crate) fn token_secret(name: &str) -> String {
+    let document = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "annotations": { "kubernetes.io/service-account.name": "vnfm" },
+        },
+    });
+    format!("---\n{document}\n")
 }
 
 #[cfg(test)]

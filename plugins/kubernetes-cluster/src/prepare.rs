@@ -90,7 +90,7 @@ impl Installer<'_> {
     }
 
     /// Uploads files of the package and returns their paths on the host.
-    async fn upload(
+    pub(crate) async fn upload(
         &self,
         host: &Machine<'_>,
         files: &[String],
