@@ -1,6 +1,8 @@
 //! The driver against simulated hosts, over real SSH and through the plugin boundary.
 
 #[cfg(test)]
+mod actions;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod drain;
@@ -22,5 +24,7 @@ mod scale;
 mod script;
 #[cfg(test)]
 mod trial;
+#[cfg(test)]
+mod upgrade;
 #[cfg(test)]
 mod workload;
