@@ -4,6 +4,7 @@
 use crate::api::Api;
 use crate::certificates;
 use crate::cluster::connect;
+use crate::etcd::{self, EtcdParams};
 use crate::logins;
 use crate::params::Installation;
 use crate::plan::Plan;
@@ -23,6 +24,9 @@ pub(crate) struct OperateParams {
     /// For an upgrade.
     #[serde(flatten)]
     pub(crate) upgrade: UpgradeParams,
+    /// For a backup or a restore.
+    #[serde(flatten)]
+    pub(crate) etcd: EtcdParams,
 }
 
 /// `additionalParams` of a change of the VNF package: those of the instantiation, which are stored, and how to upgrade.
@@ -47,6 +51,10 @@ pub(crate) enum ClusterAction {
     RenewCertificates,
     /// Renews the login of the VIM.
     RenewLogin,
+    /// Takes an encrypted snapshot of etcd.
+    Backup,
+    /// Restores a snapshot of etcd.
+    Restore,
 }
 
 /// Refuses an action that is not possible, before anything changes.
@@ -65,6 +73,9 @@ pub(crate) async fn start(
     if request.operate.as_ref().is_some_and(Operate::stops) {
         let detail = "`cluster_action` requires changeStateTo STARTED: a cluster that is stopped cannot be changed";
         return Err(DriverError::new("bad-parameters", detail).phase("preflight"));
+    }
+    if matches!(action, ClusterAction::Backup | ClusterAction::Restore) {
+        etcd::check(&params.etcd, action == ClusterAction::Restore)?;
     }
     if action == ClusterAction::Upgrade && request.instance.vnf_state.as_deref() != Some("STOPPED")
     {
@@ -88,30 +99,40 @@ pub(crate) async fn end(
         return Ok(Effects::none());
     };
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
-    if action == ClusterAction::Upgrade {
-        return upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await;
-    }
-    let Some(api) = connect(cx, &mut plan).await? else {
-        return Ok(Effects::none().message("there is no cluster"));
-    };
-    logins::delete_old(cx, &plan, &request.instance).await?;
     match action {
-        ClusterAction::Check | ClusterAction::Upgrade => check(cx, &plan, &api).await,
-        ClusterAction::RenewCertificates => certificates::renew(cx, &plan, &api).await,
-        ClusterAction::RenewLogin => logins::renew(cx, &plan, &api).await,
+        ClusterAction::Upgrade => {
+            upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
+        }
+        // The API server need not respond.
+        ClusterAction::Backup => etcd::back_up(cx, &plan, &params.etcd).await,
+        ClusterAction::Restore => etcd::restore(cx, &plan, &params.etcd).await,
+        ClusterAction::Check | ClusterAction::RenewCertificates | ClusterAction::RenewLogin => {
+            let Some(api) = connect(cx, &mut plan).await? else {
+                return Ok(Effects::none().message("there is no cluster"));
+            };
+            logins::delete_old(cx, &plan, &request.instance).await?;
+            match action {
+                ClusterAction::RenewCertificates => certificates::renew(cx, &plan, &api).await,
+                ClusterAction::RenewLogin => logins::renew(cx, &plan, &api).await,
+                _ => check(cx, &plan, &api).await,
+            }
+        }
     }
 }
 
-/// Undoes [`end`]. Only an upgrade can be taken back, and needs to be.
+/// Undoes [`end`]. Only an upgrade can be taken back; what the others add does not need to be.
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::undo`].
+/// Those of [`upgrade::undo`] and [`etcd::undo_restore`].
 pub(crate) async fn undo_end(
     cx: &HookContext,
     request: &HookRequest<OperateParams>,
 ) -> Result<Effects, DriverError> {
     let params = &request.additional_params;
+    if params.cluster_action == Some(ClusterAction::Restore) {
+        return etcd::undo_restore(cx).await;
+    }
     if params.cluster_action != Some(ClusterAction::Upgrade) {
         return Ok(Effects::none());
     }

@@ -120,7 +120,7 @@ pub(crate) async fn renew(
     plan: &Plan,
     api: &Api<'_>,
 ) -> Result<Effects, DriverError> {
-    let id = renewal_id(cx, plan).await?;
+    let id = operation_id(cx, plan, RENEWAL).await?;
     for node in control_planes(plan) {
         cx.progress(10, &format!("renewing the certificates on `{}`", node.name))
             .await;
@@ -139,14 +139,18 @@ pub(crate) async fn renew(
     Ok(effects.message(message))
 }
 
-/// The value of this operation's label.
-async fn renewal_id(cx: &HookContext, plan: &Plan) -> Result<String, DriverError> {
-    if let Some(id) = cx.checkpoint(RENEWAL).await? {
+/// An id of this operation: six letters and digits, stored as this checkpoint.
+pub(crate) async fn operation_id(
+    cx: &HookContext,
+    plan: &Plan,
+    checkpoint: &str,
+) -> Result<String, DriverError> {
+    if let Some(id) = cx.checkpoint(checkpoint).await? {
         return Ok(id);
     }
     let random = random_token(&Machine::new(cx, plan, &control_planes(plan)[0]))?;
     let id: String = random.reveal().chars().take(6).collect();
-    cx.save_checkpoint(RENEWAL, &id).await?;
+    cx.save_checkpoint(checkpoint, &id).await?;
     Ok(id)
 }
 

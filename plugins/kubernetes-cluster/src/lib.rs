@@ -22,6 +22,7 @@ mod certificates;
 mod cluster;
 mod config;
 mod drain;
+mod etcd;
 mod heal;
 mod install;
 mod installer;

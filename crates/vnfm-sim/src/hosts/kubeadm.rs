@@ -22,7 +22,7 @@ const PORT: u16 = 6443;
 
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
-const CA: &str = "/etc/kubernetes/pki/ca.crt";
+pub(super) const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// Held while a kubeadm changes the host; a second one at the same time is a violation.

@@ -3,7 +3,7 @@
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
-use super::{kubeadm, kubectl, step, upgrade};
+use super::{etcd, kubeadm, kubectl, step, upgrade};
 
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
@@ -111,6 +111,9 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
     }
     if path.rsplit('/').next() == Some("vnfm-kubernetes") {
         return upgrade::vnfm_kubernetes(shell, args);
+    }
+    if path.rsplit('/').next() == Some("vnfm-etcd") {
+        return etcd::vnfm_etcd(shell, args);
     }
     set_positional(&mut inner, &all);
     inner.script(&text, input).await

@@ -90,7 +90,7 @@ fn minor(version: &str) -> u32 {
 }
 
 /// The cluster of a control-plane node or of a worker.
-fn cluster(host: &Host) -> Option<Arc<Cluster>> {
+pub(super) fn cluster(host: &Host) -> Option<Arc<Cluster>> {
     let config = host
         .disk()
         .text(ADMIN)

@@ -200,3 +200,105 @@ async fn an_action_needs_a_started_vnf_and_is_optional() {
         "a start or stop alone does not concern the cluster"
     );
 }
+
+const PASSPHRASE: &str = "planted passphrase";
+const NOTE: &str = "/api/v1/namespaces/default/configmaps/note";
+
+impl Lab {
+    async fn back_up(&self, keep: u32) -> String {
+        let params = json!({ "cluster_action": "backup", "etcd_passphrase": PASSPHRASE, "etcd_snapshots_to_keep": keep });
+        let effects = self.hook("operate_end", params).await.unwrap();
+        // A checkpoint belongs to one operation.
+        self.forget_checkpoints();
+        let snapshots = effects.metadata["etcdSnapshots"]["m1"].as_object().unwrap();
+        assert!(snapshots.len() <= keep as usize, "{snapshots:?}");
+        snapshots.keys().last().unwrap().clone()
+    }
+
+    async fn restore(
+        &self,
+        snapshot: &str,
+        passphrase: &str,
+    ) -> Result<Effects, vnfm_core::ports::PortError> {
+        let params = json!({ "cluster_action": "restore", "etcd_passphrase": passphrase, "etcd_snapshot": snapshot });
+        self.hook("operate_end", params).await
+    }
+
+    fn note(&self, text: &str) {
+        let metadata = json!({ "name": "note", "namespace": "default" });
+        self.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "text": text } }));
+    }
+
+    fn noted(&self) -> Value {
+        self.cluster().object(NOTE).unwrap()["data"]["text"].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_brings_back_what_the_cluster_had() {
+    let (lab, first) = Lab::with_vnf_b().await;
+    lab.note("before");
+    let name = lab.back_up(5).await;
+    lab.note("after");
+    let effects = lab.restore(&name, PASSPHRASE).await.unwrap();
+    assert_eq!(lab.noted(), "before");
+    assert_eq!(
+        effects.register_vims[0].name, first.register_vims[0].name,
+        "the login is that of the snapshot"
+    );
+    assert!(
+        lab.hosts
+            .file("server-m1", "/run/vnfm/etcd-passphrase")
+            .is_none()
+    );
+    let mut undo = lab.hook_request("operate_end", &json!({ "cluster_action": "restore" }));
+    undo.undo = true;
+    let refused = lab.run(undo, None).await.unwrap().unwrap_err();
+    assert_eq!(refused.name(), "restore-irreversible");
+    assert!(
+        !lab.texts().contains(PASSPHRASE),
+        "the passphrase can be read"
+    );
+    assert_eq!(lab.books.violations(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_snapshots_go_and_unusable_ones_are_refused() {
+    let (lab, _) = Lab::with_vnf_b().await;
+    let oldest = lab.back_up(2).await;
+    lab.back_up(2).await;
+    let last = lab.back_up(2).await;
+    lab.note("now");
+    let files = lab.hosts.files("server-m1");
+    assert_eq!(
+        files
+            .iter()
+            .filter(|path| path.contains("/var/lib/vnfm/etcd/"))
+            .count(),
+        2,
+        "{files:?}"
+    );
+    let other = format!("0123456789ab{}", &last[12..]);
+    for (name, passphrase, code, words) in [
+        (oldest.as_str(), PASSPHRASE, "no-snapshot", "put its file"),
+        (other.as_str(), PASSPHRASE, "no-snapshot", "put its file"),
+        (
+            "../../etc/passwd",
+            PASSPHRASE,
+            "bad-parameters",
+            "etcd_snapshot",
+        ),
+        (last.as_str(), "short", "bad-parameters", "12 characters"),
+        (
+            last.as_str(),
+            "another passphrase",
+            "etcd-failed",
+            "the passphrase is not that of the snapshot",
+        ),
+    ] {
+        let error = lab.restore(name, passphrase).await.unwrap_err();
+        assert_eq!(error.name(), code, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(lab.noted(), "now");
+    }
+}
