@@ -32,6 +32,7 @@
 
 mod cluster_heal;
 mod cluster_scale;
+mod cluster_upgrade;
 mod concurrent_clients;
 mod containers;
 mod crashes;

@@ -20,6 +20,8 @@ use crate::hosts::Host;
 use crate::scale::Client;
 
 const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
+/// How long an action may take.
+const LIMIT: Duration = Duration::from_mins(15);
 const PASSPHRASE: &str = "a passphrase for the test";
 
 /// What `next.sh` makes.
@@ -63,7 +65,8 @@ impl Story {
         let client = Client::start(&self.real, &self.testbed, &self.inside);
         let began = Instant::now();
         let op = self.testbed.begin(VNF_A, task, body);
-        self.testbed.wait_for_state(&op, "COMPLETED");
+        let end = self.testbed.server.ended(&op, LIMIT);
+        assert_eq!(end["operationState"], "COMPLETED", "{end:#}");
         let seconds = began.elapsed().as_secs_f64();
         let (served, failed) = client.end();
         println!("{what}: {seconds:.1} s, {served} requests of VNF-B served");
