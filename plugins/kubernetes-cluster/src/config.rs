@@ -44,7 +44,10 @@ fn registration(node: &Node, api: &str) -> Value {
 pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
     let api = api_version(kubeadm);
     let mut addresses = vec![plan.api_address.clone(), plan.external_address.clone()];
-    addresses.extend([plan.master.address.clone(), plan.master.ssh.address.clone()]);
+    addresses.extend([
+        plan.first_control_plane().address.clone(),
+        plan.first_control_plane().ssh.address.clone(),
+    ]);
     addresses.sort();
     addresses.dedup();
     let init = json!({
@@ -57,8 +60,8 @@ pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
             "usages": ["signing", "authentication"],
             "groups": ["system:bootstrappers:kubeadm:default-node-token"],
         }],
-        "localAPIEndpoint": { "advertiseAddress": plan.master.address, "bindPort": API_PORT },
-        "nodeRegistration": registration(&plan.master, api),
+        "localAPIEndpoint": { "advertiseAddress": plan.first_control_plane().address, "bindPort": API_PORT },
+        "nodeRegistration": registration(plan.first_control_plane(), api),
     });
     let cluster = json!({
         "apiVersion": api,

@@ -29,7 +29,7 @@ use vnfm_plugin_sdk::prelude::*;
 /// The error of the first host that failed, with host, phase, exit code and last lines.
 pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, DriverError> {
     let installer = Installer::new(cx, plan);
-    let master = Machine::new(cx, plan, &plan.master);
+    let master = Machine::new(cx, plan, plan.first_control_plane());
     installer.report(1, "waiting for the hosts").await;
 
     let control_plane: BoxFuture<'_, _> = Box::pin(installer.control_plane(&master));

@@ -106,7 +106,7 @@ impl KubernetesCluster {
             Some(path) => script::install(&cx, &plan, path).await?,
             None => install::install(&cx, &plan).await?,
         };
-        let nodes = plan.workers.len() + 1;
+        let nodes = plan.nodes().count();
         Ok(Effects::none()
             .register_vim(access.into_vim(&plan.vim_name))
             .message(format!(

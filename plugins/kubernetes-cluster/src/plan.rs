@@ -46,7 +46,8 @@ impl Node {
 pub(crate) struct Plan {
     pub(crate) instance: String,
     pub(crate) vim_name: String,
-    pub(crate) master: Node,
+    /// The control-plane nodes in the order of their VNFCs; at least one.
+    pub(crate) control_planes: Vec<Node>,
     pub(crate) workers: Vec<Node>,
     pub(crate) pod_cidr: String,
     pub(crate) service_cidr: String,
@@ -112,7 +113,7 @@ impl Plan {
                 .vim_name
                 .clone()
                 .unwrap_or_else(|| format!("kubernetes_vim_{}", request.instance.id)),
-            master: login.node(first)?,
+            control_planes: vec![login.node(first)?],
             workers: workers
                 .iter()
                 .map(|vnfc| worker_login.node(vnfc))
@@ -174,7 +175,7 @@ impl Plan {
     /// Renames nodes whose name occurs more than once.
     fn deduplicate_names(&mut self) {
         let mut seen = BTreeMap::<String, u32>::new();
-        for node in std::iter::once(&mut self.master).chain(&mut self.workers) {
+        for node in self.control_planes.iter_mut().chain(&mut self.workers) {
             let count = seen.entry(node.name.clone()).or_default();
             *count += 1;
             if *count > 1 {
@@ -217,9 +218,14 @@ impl Plan {
         &self.secrets
     }
 
-    /// The control-plane node, then the workers.
+    /// The control-plane node on which the cluster is initialized.
+    pub(crate) fn first_control_plane(&self) -> &Node {
+        &self.control_planes[0]
+    }
+
+    /// The control-plane nodes, then the workers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
-        std::iter::once(&self.master).chain(&self.workers)
+        self.control_planes.iter().chain(&self.workers)
     }
 }
 
