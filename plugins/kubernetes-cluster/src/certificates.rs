@@ -12,7 +12,6 @@ use crate::api::Api;
 use crate::join_tokens::random_token;
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::upgrade::control_planes;
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
@@ -70,7 +69,7 @@ pub(crate) async fn show(
     effects: Effects,
 ) -> Result<Effects, DriverError> {
     let mut all = Object::new();
-    for node in control_planes(plan) {
+    for node in &plan.control_planes {
         let host = Machine::new(cx, plan, node);
         let printed = host
             .run(PHASE, "kubeadm certs check-expiration -o json")
@@ -121,7 +120,7 @@ pub(crate) async fn renew(
     api: &Api<'_>,
 ) -> Result<Effects, DriverError> {
     let id = operation_id(cx, plan, RENEWAL).await?;
-    for node in control_planes(plan) {
+    for node in &plan.control_planes {
         cx.progress(10, &format!("renewing the certificates on `{}`", node.name))
             .await;
         let renewal = Renewal {
@@ -148,7 +147,7 @@ pub(crate) async fn operation_id(
     if let Some(id) = cx.checkpoint(checkpoint).await? {
         return Ok(id);
     }
-    let random = random_token(&Machine::new(cx, plan, &control_planes(plan)[0]))?;
+    let random = random_token(&Machine::new(cx, plan, plan.first_control_plane()))?;
     let id: String = random.reveal().chars().take(6).collect();
     cx.save_checkpoint(checkpoint, &id).await?;
     Ok(id)

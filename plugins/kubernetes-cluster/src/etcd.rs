@@ -16,7 +16,6 @@ use crate::installer::{Installer, KUBECTL, read_ca};
 use crate::machine::{FOLDER, Machine};
 use crate::plan::{Node, Plan};
 use crate::secrets::ca_hash;
-use crate::upgrade::control_planes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -109,7 +108,7 @@ pub(crate) async fn back_up(
         .phase(PHASE)
         .retryable();
     let (mut snapshots, mut nodes) = (Object::new(), Vec::new());
-    for node in control_planes(plan) {
+    for node in &plan.control_planes {
         let host = Machine::new(cx, plan, node);
         match save(
             &host,
@@ -242,7 +241,7 @@ async fn find<'a>(
     name: &str,
 ) -> Result<(&'a Node, Vec<&'a Node>), DriverError> {
     let (mut found, mut others) = (None, Vec::new());
-    for node in control_planes(plan) {
+    for node in &plan.control_planes {
         let host = Machine::new(cx, plan, node);
         if !host.answers().await {
             continue;

@@ -127,7 +127,7 @@ pub(crate) async fn undo(cx: &HookContext, plan: &Plan) -> Result<Effects, Drive
         return Ok(Effects::none());
     };
     // No other host was touched before that.
-    let node = &control_planes(plan)[0];
+    let node = plan.first_control_plane();
     let host = Machine::new(cx, plan, node);
     host.reach_node().await?;
     if host.state(APPLY).await? == StepState::Running
@@ -180,11 +180,6 @@ fn planned(plan: &Plan, params: &UpgradeParams) -> Result<Option<Version>, Drive
         return Err(DriverError::new("upgrade-unsupported", detail).phase("preflight"));
     }
     Ok(to)
-}
-
-/// The control-plane nodes, in the order in which they are upgraded.
-pub(crate) fn control_planes(plan: &Plan) -> &[Node] {
-    std::slice::from_ref(&plan.master)
 }
 
 /// Reads the versions of the control plane, and of all nodes and servers.
@@ -260,7 +255,7 @@ impl<'a> Upgrade<'a> {
         observe(self.api, self.plan).await?.check(self.to)?;
         // What an upgrade left that was given up is not what the hosts have now.
         self.drop_copies().await?;
-        for node in control_planes(self.plan) {
+        for node in &self.plan.control_planes {
             self.host(node).forget(APPLY).await?;
         }
         Ok(self.cx().save_checkpoint(BEGUN, &self.to).await?)
@@ -276,7 +271,7 @@ impl<'a> Upgrade<'a> {
     }
 
     async fn control_planes(&self) -> Result<(), DriverError> {
-        let [first, others @ ..] = control_planes(self.plan) else {
+        let [first, others @ ..] = self.plan.control_planes.as_slice() else {
             return Ok(());
         };
         self.report(
