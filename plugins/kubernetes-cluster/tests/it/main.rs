@@ -11,6 +11,8 @@ mod engine_side;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod host_script;
+#[cfg(test)]
 mod install;
 #[cfg(test)]
 mod lab;

@@ -16,7 +16,7 @@ const CALLS: usize = 220;
 
 impl Lab {
     /// A lab with a cluster and VNF-B, whose package then contains the archives of [`NEW`].
-    async fn with_archives() -> Self {
+    pub(crate) async fn with_archives() -> Self {
         let (mut lab, _) = Self::with_vnf_b().await;
         for name in ["kubeadm", "kubelet", "kubectl"] {
             let path = format!("Files/kubernetes/packages/{name}_1.37.0-1.1_amd64.deb");
@@ -62,7 +62,7 @@ impl Lab {
     }
 
     /// Checks that everything has the new version and takes pods, and that the simulation saw no violation.
-    fn assert_upgraded(&self) {
+    pub(crate) fn assert_upgraded(&self) {
         assert_eq!(self.kubelets(), [NEW; 3]);
         assert_eq!(self.usable_nodes(), ["m1", "w1", "w2"]);
         let path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
