@@ -38,13 +38,13 @@ fn next_version() -> Option<PathBuf> {
 }
 
 /// VNF-A with VNF-B on it, and a client of VNF-B.
-struct Story {
+struct Scenario {
     real: Real,
     testbed: Testbed,
     inside: ClusterShell,
 }
 
-impl Story {
+impl Scenario {
     fn begin() -> Option<Self> {
         let real = Real::find()?;
         let testbed = real.testbed();
@@ -109,11 +109,11 @@ impl Story {
 
 #[test]
 fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
-    let (Some(next), Some(story)) = (next_version(), Story::begin()) else {
+    let (Some(next), Some(scenario)) = (next_version(), Scenario::begin()) else {
         return;
     };
     let expiry = |instance: &Value| instance["metadata"]["certificateExpiry"].clone();
-    let before = story.act("check", &json!({}));
+    let before = scenario.act("check", &json!({}));
     println!("{:#}", before["metadata"]);
     assert_eq!(
         before["metadata"]["kubeletVersions"]
@@ -122,7 +122,7 @@ fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
             .len(),
         3
     );
-    let after = story.act("renew_certificates", &json!({}));
+    let after = scenario.act("renew_certificates", &json!({}));
     let master = expiry(&before)
         .as_object()
         .unwrap()
@@ -141,62 +141,62 @@ fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
     let served = "openssl s_client -connect 127.0.0.1:6443 </dev/null 2>/dev/null | openssl x509 -noout -startdate -enddate";
     println!(
         "the API server presents {}",
-        Host::new(&story.real, HOSTS[0]).inside(served)
+        Host::new(&scenario.real, HOSTS[0]).inside(served)
     );
 
     let secrets = "get secret -n kube-system -o name";
-    story.act("renew_login", &json!({}));
+    scenario.act("renew_login", &json!({}));
     assert!(
-        story
+        scenario
             .inside
             .kubectl(secrets)
             .unwrap()
             .contains("secret/vnfm-token\n")
     );
-    story.testbed.server.ctl(&["vim", "check", CLUSTER]);
-    story.act("check", &json!({}));
-    let left = story.inside.kubectl(secrets).unwrap();
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
+    scenario.act("check", &json!({}));
+    let left = scenario.inside.kubectl(secrets).unwrap();
     assert!(
         !left.contains("secret/vnfm-token\n") && left.contains("secret/vnfm-token-2\n"),
         "{left}"
     );
-    story.testbed.server.ctl(&["vim", "check", CLUSTER]);
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
 
-    story.import(HOSTS[0], &next.join("images"));
+    scenario.import(HOSTS[0], &next.join("images"));
     let note = |text: &str| {
-        story
+        scenario
             .inside
             .apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": { "name": "note", "namespace": "default" }, "data": { "text": text } }));
     };
     let noted = || {
-        story
+        scenario
             .inside
             .kubectl("get configmap note -o jsonpath='{.data.text}'")
     };
     note("before");
-    let shown = story.act("backup", &json!({ "etcd_passphrase": PASSPHRASE }));
+    let shown = scenario.act("backup", &json!({ "etcd_passphrase": PASSPHRASE }));
     let snapshots = shown["metadata"]["etcdSnapshots"][&master]
         .as_object()
         .unwrap();
     println!("{snapshots:?}");
     let name = snapshots.keys().next().unwrap().clone();
     note("after");
-    story.act(
+    scenario.act(
         "restore",
         &json!({ "etcd_passphrase": PASSPHRASE, "etcd_snapshot": name }),
     );
     until("the cluster has its data", Duration::from_mins(1), || {
         noted().filter(|text| text == "before")
     });
-    story.testbed.server.ctl(&["vim", "check", CLUSTER]);
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
     for host in HOSTS {
-        story
+        scenario
             .inside
             .wait_until_ready(&host.to_lowercase(), true, Duration::from_mins(2));
     }
-    story.inside.assert_b_recorded(&story.testbed, 2);
-    story.end();
+    scenario.inside.assert_b_recorded(&scenario.testbed, 2);
+    scenario.end();
 }
 
 /// The next release of VNF-A with the archives, in this folder.
@@ -218,7 +218,7 @@ fn package(next: &Path, folder: &Path) -> String {
 
 #[test]
 fn a_new_package_upgrades_kubernetes_by_one_minor_version() {
-    let (Some(next), Some(story)) = (next_version(), Story::begin()) else {
+    let (Some(next), Some(scenario)) = (next_version(), Scenario::begin()) else {
         return;
     };
     let version = std::fs::read_to_string(next.join("version")).unwrap();
@@ -227,26 +227,26 @@ fn a_new_package_upgrades_kubernetes_by_one_minor_version() {
         .into_iter()
         .zip(["images", "images/worker", "images/worker"])
     {
-        story.import(host, &next.join(images));
+        scenario.import(host, &next.join(images));
         // The hosts share the machine's programs, and have no records of what is installed.
         let records = "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers; touch /var/lib/dpkg/status";
-        Host::new(&story.real, host).inside(records);
+        Host::new(&scenario.real, host).inside(records);
     }
     let folder = tempfile::tempdir().unwrap();
-    story.testbed.onboard(&package(&next, folder.path()));
+    scenario.testbed.onboard(&package(&next, folder.path()));
     let path = root().join("vnfd-samples/vnf-a-k8s-cluster/requests/change_vnfpkg.json");
     let body = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let shown = story.without_failures("the upgrade", "change_vnfpkg", &body);
+    let shown = scenario.without_failures("the upgrade", "change_vnfpkg", &body);
     println!("{:#}", shown["metadata"]);
     assert_eq!(shown["metadata"]["kubernetesVersion"], version);
     let kubelets = "get nodes -o jsonpath='{.items[*].status.nodeInfo.kubeletVersion}'";
-    let kubelets = story.inside.kubectl(kubelets).unwrap();
+    let kubelets = scenario.inside.kubectl(kubelets).unwrap();
     assert_eq!(kubelets.trim(), [version; 3].join(" "));
     let images = "get pods -n kube-system -l tier=control-plane -o jsonpath='{.items[*].spec.containers[*].image}'";
-    let images = story.inside.kubectl(images).unwrap();
+    let images = scenario.inside.kubectl(images).unwrap();
     assert_eq!(images.matches(version).count(), 3, "{images}");
-    let client = format!("get pods -n {} -o name", b_namespace(&story.testbed));
-    assert_eq!(story.inside.kubectl(&client).unwrap().lines().count(), 2);
-    story.testbed.assert_a_up(3);
-    story.end();
+    let client = format!("get pods -n {} -o name", b_namespace(&scenario.testbed));
+    assert_eq!(scenario.inside.kubectl(&client).unwrap().lines().count(), 2);
+    scenario.testbed.assert_a_up(3);
+    scenario.end();
 }

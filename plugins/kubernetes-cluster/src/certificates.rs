@@ -4,7 +4,7 @@
 //! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd ─► API server ─► controller manager ─► scheduler
 //! ```
 //!
-//! A component reads its certificates when it starts. Each is started anew by a label in its manifest, and must be Ready
+//! A component reads its certificates when it starts. Each is restarted by a label in its manifest, and must be Ready
 //! before the next one: with several control-plane nodes there is always one that responds. The label is that of the
 //! operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
 

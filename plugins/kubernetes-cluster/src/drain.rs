@@ -40,7 +40,7 @@ pub(crate) struct DrainOptions {
 
 impl DrainOptions {
     /// The same, for a node that takes pods again later.
-    pub(crate) fn of_a_node_that_stays(self) -> Self {
+    pub(crate) fn without_reset(self) -> Self {
         Self {
             stays: true,
             ..self

@@ -100,7 +100,7 @@ pub(crate) async fn run(
         api: &api,
         plan,
         installer: Installer::new(cx, plan),
-        drain: DrainOptions::from(&params.drain).of_a_node_that_stays(),
+        drain: DrainOptions::from(&params.drain).without_reset(),
         dependents,
         to,
     };
@@ -202,7 +202,7 @@ pub(crate) async fn observe(api: &Api<'_>, plan: &Plan) -> Result<Versions, Driv
         DriverError::new("version-unknown", detail).phase("preflight")
     })?;
     let all = api.nodes().await?;
-    let of_node = |node: &ClusterNode| NodeVersion {
+    let node_version = |node: &ClusterNode| NodeVersion {
         name: node.name().to_owned(),
         kubelet: Version::parse(node.kubelet_version()),
         is_ready: node.is_ready(),
@@ -215,7 +215,7 @@ pub(crate) async fn observe(api: &Api<'_>, plan: &Plan) -> Result<Versions, Driv
         kubelet: None,
         is_ready: false,
     });
-    let nodes = all.iter().map(of_node).chain(missing).collect();
+    let nodes = all.iter().map(node_version).chain(missing).collect();
     Ok(Versions {
         control_plane,
         nodes,

@@ -6,7 +6,7 @@
 #   vnfm-kubernetes manifests     puts the copied manifests back
 #   vnfm-kubernetes drop          deletes the copies
 #   vnfm-kubernetes components    the static pods of the control plane, in the order in which they are restarted
-#   vnfm-kubernetes restart NAME ID   the static pod NAME gets the label vnfm.dev/restarted=ID, with which the kubelet starts it anew
+#   vnfm-kubernetes restart NAME ID   the static pod NAME gets the label vnfm.dev/restarted=ID, and the kubelet restarts it
 set -eu
 umask 077
 copies=/var/lib/vnfm/kubernetes

@@ -303,7 +303,7 @@ fn put_back(host: &Host, folder: &str, to: &str) {
     }
 }
 
-/// The kubelet starts the static pod anew; its mirror pod shows the label.
+/// The kubelet restarts the static pod; its mirror pod shows the label.
 fn restart(host: &Host, component: &str, id: &str) -> Output {
     let found = cluster(host).and_then(|cluster| Some((node(host, &cluster)?, cluster)));
     let Some((node, cluster)) = found else {

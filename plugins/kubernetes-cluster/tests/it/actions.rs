@@ -17,7 +17,7 @@ impl Lab {
             .unwrap()
     }
 
-    /// The label with which each component of the control plane was started anew.
+    /// The label with which each component of the control plane was restarted.
     fn restarts(&self) -> Vec<Value> {
         let pod = |component: &str| format!("/api/v1/namespaces/kube-system/pods/{component}-m1");
         let components = [
