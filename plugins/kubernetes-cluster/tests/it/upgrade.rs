@@ -111,6 +111,15 @@ async fn the_archives_of_a_package_upgrade_the_cluster_node_by_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_successor_has_the_version_of_the_package() {
+    let lab = Lab::with_archives().await;
+    lab.upgrade().await.unwrap();
+    lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
+    lab.finish(&["w1"]).await;
+    lab.assert_upgraded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_is_installed_from_the_repository_of_the_hosts() {
     let lab = Lab::empty().await;
     for host in ["m1", "w1", "w2"] {
