@@ -13,7 +13,7 @@ use vnfm_tests::cluster_access::{ClusterShell, b_namespace};
 use vnfm_tests::live::neighbour;
 use vnfm_tests::programs::until;
 use vnfm_tests::real::Real;
-use vnfm_tests::sources::{copy, root};
+use vnfm_tests::sources::{b_with_budget, copy, root};
 use vnfm_tests::testbed::{CLUSTER, Testbed, VNF_A, VNF_B};
 
 use crate::hosts::Host;
@@ -51,7 +51,9 @@ impl Scenario {
         let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
         testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
         let cluster = testbed.assert_a_up(3);
-        testbed.instantiate_b(&cluster);
+        // Both pods may be on one worker when it is drained.
+        let folder = tempfile::tempdir().unwrap();
+        testbed.instantiate_b_from(&b_with_budget(folder.path(), 1), &cluster);
         let inside = ClusterShell::connect(&testbed);
         Some(Self {
             real,
