@@ -262,7 +262,7 @@ impl<'a> Upgrade<'a> {
     }
 
     async fn drop_copies(&self) -> Result<(), DriverError> {
-        let drops = self.plan.nodes().map(|node| async {
+        let drops = self.plan.nodes().map(|node| async move {
             let host = self.host(node);
             host.reach_node().await?;
             host.kubernetes(PHASE, "drop").await.map(|_| ())
