@@ -40,13 +40,15 @@ const API_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub(crate) struct EtcdParams {
     /// The passphrase that encrypts a snapshot, at least 12 characters; mandatory for a backup and for its restore.
-    etcd_passphrase: Option<Secret>,
+    #[serde(rename = "etcd_passphrase")]
+    passphrase: Option<Secret>,
     /// For a restore: the name of the snapshot, as the backup has shown it.
-    etcd_snapshot: Option<String>,
+    #[serde(rename = "etcd_snapshot")]
+    snapshot: Option<String>,
     /// For a backup: how many snapshots each control-plane node keeps; 5 if absent.
-    #[serde(default = "five")]
+    #[serde(rename = "etcd_snapshots_to_keep", default = "five")]
     #[schemars(range(min = 1, max = 1000))]
-    etcd_snapshots_to_keep: u32,
+    keep: u32,
 }
 
 fn five() -> u32 {
@@ -58,7 +60,7 @@ impl EtcdParams {
         let usable = |secret: &&Secret| {
             secret.reveal().len() >= 12 && !secret.reveal().contains(['\n', '\0'])
         };
-        self.etcd_passphrase.as_ref().filter(usable).ok_or_else(|| {
+        self.passphrase.as_ref().filter(usable).ok_or_else(|| {
             let detail = "`etcd_passphrase` must be given, one line of at least 12 characters";
             DriverError::new("bad-parameters", detail).phase("preflight")
         })
@@ -68,14 +70,11 @@ impl EtcdParams {
         let is_plain = |name: &&str| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         };
-        self.etcd_snapshot
-            .as_deref()
-            .filter(is_plain)
-            .ok_or_else(|| {
-                let detail =
-                    "`etcd_snapshot` must name the snapshot to restore, as the backup has shown it";
-                DriverError::new("bad-parameters", detail).phase("preflight")
-            })
+        self.snapshot.as_deref().filter(is_plain).ok_or_else(|| {
+            let detail =
+                "`etcd_snapshot` must name the snapshot to restore, as the backup has shown it";
+            DriverError::new("bad-parameters", detail).phase("preflight")
+        })
     }
 }
 
@@ -110,13 +109,7 @@ pub(crate) async fn back_up(
     let (mut snapshots, mut nodes) = (Object::new(), Vec::new());
     for node in &plan.control_planes {
         let host = Machine::new(cx, plan, node);
-        match save(
-            &host,
-            (&mut name, passphrase),
-            params.etcd_snapshots_to_keep,
-        )
-        .await
-        {
+        match save(&host, (&mut name, passphrase), params.keep).await {
             Ok(listed) => {
                 snapshots.insert(node.name.clone(), listed.into());
                 nodes.push(node);
@@ -146,13 +139,12 @@ async fn save(
     keep: u32,
 ) -> Result<Object, DriverError> {
     reach(host).await?;
-    let name = match name {
-        Some(name) => name,
-        None => {
-            let new = new_name(host).await?;
-            host.cx.save_checkpoint(NAME, &new).await?;
-            name.insert(new)
-        }
+    let name = if let Some(name) = name {
+        name
+    } else {
+        let new = new_name(host).await?;
+        host.cx.save_checkpoint(NAME, &new).await?;
+        name.insert(new)
     };
     let file = put_passphrase(host, passphrase).await?;
     host.step_with(PHASE, &file, &format!("{RUN} save {name} {file} {keep}"))
@@ -305,7 +297,7 @@ async fn new_name(host: &Machine<'_>) -> Result<String, DriverError> {
 }
 
 async fn wait_for_api(host: &Machine<'_>) -> Result<(), DriverError> {
-    let line = format!("{} get --raw /readyz", KUBECTL);
+    let line = format!("{KUBECTL} get --raw /readyz");
     let responds = || async {
         let output = host.try_run(PHASE, &line, Secret::default()).await?;
         Ok(output.ok().then_some(()))

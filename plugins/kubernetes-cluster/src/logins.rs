@@ -119,13 +119,12 @@ pub(crate) async fn renew(
         let detail = "the vendor's script has made the VIM's login, and only the vendor knows how to renew it";
         return Err(master.refusal("login-unsupported", PHASE, detail));
     }
-    let added = match cx.checkpoint(ADDED).await? {
-        Some(added) => added,
-        None => {
-            let added = logins(&master).await?.last().copied().unwrap_or(0) + 1;
-            cx.save_checkpoint(ADDED, &added).await?;
-            added
-        }
+    let added = if let Some(added) = cx.checkpoint(ADDED).await? {
+        added
+    } else {
+        let added = logins(&master).await?.last().copied().unwrap_or(0) + 1;
+        cx.save_checkpoint(ADDED, &added).await?;
+        added
     };
     let name = secret_name(added);
     apply(&master, config::account() + &config::token_secret(&name)).await?;

@@ -83,12 +83,6 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Whether everything has this version.
-    pub(crate) fn are_all(&self, version: Version) -> bool {
-        let is_at = |node: &NodeVersion| node.kubelet == Some(version);
-        self.control_plane == version && self.nodes.iter().all(is_at)
-    }
-
     /// Refuses an upgrade that skips a minor version, leads back, or finds a node that is not ready.
     ///
     /// # Errors
@@ -261,14 +255,6 @@ mod tests {
                 .unwrap_or_default();
             assert_eq!(found, *code, "{from} {nodes:?} to {to}");
         }
-    }
-
-    #[test]
-    fn an_upgrade_is_complete_when_all_nodes_have_the_version() {
-        let to = version("v1.37.0");
-        assert!(cluster("v1.37.0", &[("v1.37.0", true)]).are_all(to));
-        assert!(!cluster("v1.37.0", &[("v1.37.0", true), ("v1.36.2", true)]).are_all(to));
-        assert!(!cluster("v1.36.2", &[("v1.37.0", true)]).are_all(to));
     }
 
     #[test]

@@ -112,11 +112,12 @@ fn node(host: &Host, cluster: &Cluster) -> Option<Value> {
 pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
     let cluster = cluster(host).ok_or("[upgrade] FATAL: the API server does not answer\n")?;
     let own = program_version(host, "kubeadm");
-    let plain: Vec<_> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let plain = args.iter().copied().filter(|arg| !arg.starts_with('-'));
+    let plain: Vec<_> = plain.collect();
     let has_control_plane = host.disk().is_file(&manifest("kube-apiserver"));
     match plain.as_slice() {
-        [&"apply", &to] if has_control_plane => {
-            if own != to {
+        ["apply", to] if has_control_plane => {
+            if own != *to {
                 return Err(format!(
                     "[upgrade/version] FATAL: Specified version to upgrade to \"{to}\" is higher than the kubeadm version \"{own}\"\n"
                 ));
@@ -134,7 +135,7 @@ pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
                 "[upgrade] SUCCESS! A control plane node of your cluster was upgraded to \"{to}\".\n"
             ))
         }
-        [&"node"] => {
+        ["node"] => {
             let to = recorded_version(&cluster);
             if own != to {
                 host.lan.books.record_violation(format!(

@@ -1,6 +1,6 @@
 //! `vnfm-kubernetes` itself, in the machine's own shell, on files as kubeadm writes them; the simulated hosts only imitate it.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
