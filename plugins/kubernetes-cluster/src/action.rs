@@ -5,10 +5,13 @@ use crate::api::Api;
 use crate::certificates;
 use crate::cluster::connect;
 use crate::etcd::{self, EtcdParams};
+use crate::installer::Installer;
 use crate::logins;
+use crate::machine::Machine;
 use crate::params::Installation;
 use crate::plan::Plan;
 use crate::upgrade::{self, UpgradeParams, observe, shown};
+use crate::{addons, smoke_test};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use vnfm_plugin_sdk::Operate;
@@ -47,6 +50,8 @@ pub(crate) enum ClusterAction {
     Check,
     /// Upgrades Kubernetes.
     Upgrade,
+    /// Applies the package's add-ons again, and waits until they are healthy.
+    ApplyAddons,
     /// Renews the certificates of the control plane.
     RenewCertificates,
     /// Renews the login of the VIM.
@@ -103,6 +108,7 @@ pub(crate) async fn end(
         ClusterAction::Upgrade => {
             upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
         }
+        ClusterAction::ApplyAddons => apply_addons(cx, &plan, Effects::none()).await,
         // The API server need not respond.
         ClusterAction::Backup => etcd::back_up(cx, &plan, &params.etcd).await,
         ClusterAction::Restore => etcd::restore(cx, &plan, &params.etcd).await,
@@ -160,18 +166,32 @@ pub(crate) async fn package_start(
     Ok(Effects::none())
 }
 
-/// Upgrades the cluster to what the new package contains.
+/// Upgrades the cluster to what the new package contains, and applies its add-ons.
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::run`].
+/// Those of [`upgrade::run`] and [`addons::install`].
 pub(crate) async fn package_end(
     cx: &HookContext,
     request: &HookRequest<PackageParams>,
 ) -> Result<Effects, DriverError> {
     let params = &request.additional_params;
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
-    upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
+    let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await?;
+    apply_addons(cx, &plan, upgraded).await
+}
+
+/// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it.
+async fn apply_addons(
+    cx: &HookContext,
+    plan: &Plan,
+    effects: Effects,
+) -> Result<Effects, DriverError> {
+    let installer = Installer::new(cx, plan);
+    let master = Machine::new(cx, plan, plan.first_control_plane());
+    addons::install(&installer, &master).await?;
+    smoke_test::run(&installer, &master).await?;
+    Ok(addons::shown(effects, plan))
 }
 
 /// Undoes [`package_end`].

@@ -17,6 +17,7 @@
 
 mod access;
 mod action;
+mod addons;
 mod api;
 mod certificates;
 mod cluster;
@@ -40,6 +41,7 @@ mod reconcile;
 mod scale;
 mod script;
 mod secrets;
+mod smoke_test;
 mod upgrade;
 mod versions;
 
@@ -107,7 +109,7 @@ impl KubernetesCluster {
             None => install::install(&cx, &plan).await?,
         };
         let nodes = plan.nodes().count();
-        Ok(Effects::none()
+        Ok(addons::shown(Effects::none(), &plan)
             .register_vim(access.into_vim(&plan.vim_name))
             .message(format!(
                 "Kubernetes runs on {nodes} nodes as VIM `{}`",

@@ -1,6 +1,7 @@
 //! The target cluster: the role, node name and addresses of each server.
 
-use crate::params::{Installation, Proxy};
+use crate::addons;
+use crate::params::{AddOn, Installation, Proxy, SmokeTest};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -60,6 +61,8 @@ pub(crate) struct Plan {
     pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
     pub(crate) packages: Vec<String>,
+    pub(crate) addons: Vec<AddOn>,
+    pub(crate) smoke_test: Option<SmokeTest>,
     script: Option<String>,
     ignored: Vec<String>,
     secrets: Vec<Secret>,
@@ -126,6 +129,8 @@ impl Plan {
             cni: None,
             images: Vec::new(),
             packages: Vec::new(),
+            addons: installation.addons.clone(),
+            smoke_test: installation.smoke_test.clone(),
             script: None,
             ignored: ignored(installation),
             secrets: secrets(installation),
@@ -159,6 +164,12 @@ impl Plan {
             .filter(|path| artifacts.contains(path));
         let cni = installation.cni_manifest.as_deref().unwrap_or(CNI);
         self.cni = artifacts.iter().find(|path| *path == cni).cloned();
+        addons::check(&self.addons, artifacts)?;
+        if self.script.is_some() && !self.addons.is_empty() {
+            let detail =
+                "`addons` are for the built-in installation; the vendor's script installs its own";
+            return Err(bad(detail.to_owned()));
+        }
         if self.script.is_none() && self.cni.is_none() {
             return Err(DriverError::new(
                 "cni-missing",

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod actions;
 #[cfg(test)]
+mod addons;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod drain;
