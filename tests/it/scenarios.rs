@@ -33,6 +33,7 @@
 
 mod cluster_heal;
 mod cluster_scale;
+mod cluster_upgrade;
 mod concurrent_clients;
 mod containers;
 mod crashes;

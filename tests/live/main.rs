@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod charts;
+mod cluster_actions;
 mod contracts;
 mod crashes;
 mod follow;

@@ -19,7 +19,8 @@ pub const VIM: &str = "cloud";
 pub const VNF_A: &str = "vnf-a";
 /// The VNF that runs on the cluster.
 pub const VNF_B: &str = "vnf-b";
-const CLUSTER: &str = "cluster";
+/// The cluster of VNF-A, as a VIM.
+pub const CLUSTER: &str = "cluster";
 /// Limit for an operation, simulated or real.
 pub const LONG: Duration = Duration::from_mins(4);
 

@@ -1,5 +1,6 @@
 //! The command line of vnfmctl, as clap types; doc comments are the help text.
 
+mod clusters;
 mod operations;
 mod packages;
 mod plugins;
@@ -7,6 +8,7 @@ mod profiles;
 mod secrets;
 mod vnfs;
 
+pub use clusters::{Cluster, ClusterTask, Rotation, Upgrade};
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Render, Sign};
@@ -102,6 +104,9 @@ pub enum Command {
     /// Create, deploy, change and terminate VNF instances
     #[command(subcommand)]
     Vnf(VnfCommand),
+    /// Kubernetes clusters that VNFs have installed: check, upgrade, renew, back up and restore them
+    #[command(subcommand)]
+    Cluster(Cluster),
     /// Follow operations; retry, roll back or cancel them
     #[command(subcommand)]
     Op(Op),

@@ -38,6 +38,7 @@ const SAMPLES: &[&str] = &[
     "cnf-tosca-only",
     "cnf-volumes",
     "vnf-a-k8s-cluster",
+    "vnf-a-k8s-cluster-2",
     "vnf-a-k8s-cluster-base-hot",
     "vnf-a-seed",
     "vnf-a-vendor-script",

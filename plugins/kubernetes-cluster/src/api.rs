@@ -103,6 +103,12 @@ impl ClusterNode {
             .any(|known| known["address"] == address)
     }
 
+    /// The version that its kubelet reports; empty if it has not reported yet.
+    pub(crate) fn kubelet_version(&self) -> &str {
+        let version = self.0.pointer("/status/nodeInfo/kubeletVersion");
+        version.and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Whether its kubelet has stopped reporting.
     pub(crate) fn is_silent(&self) -> bool {
         has(&self.0, "Ready", "Unknown")

@@ -17,10 +17,13 @@ pub(crate) async fn connect<'a>(
     cx: &'a HookContext,
     plan: &mut Plan,
 ) -> Result<Option<Api<'a>>, DriverError> {
-    let master = Machine::new(cx, plan, &plan.master);
+    let master = Machine::new(cx, plan, plan.first_control_plane());
     master.reach_known().await?;
     if !master.facts().await?.is("admin") {
-        cx.warn(&format!("`{}` has no cluster", plan.master.name));
+        cx.warn(&format!(
+            "`{}` has no cluster",
+            plan.first_control_plane().name
+        ));
         return Ok(None);
     }
     let ca = read_ca(&master).await?;

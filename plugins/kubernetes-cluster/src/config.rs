@@ -12,7 +12,7 @@ use vnfm_plugin_sdk::Secret;
 pub(crate) const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 /// Namespace of the VIM's service account.
 pub(crate) const NAMESPACE: &str = "kube-system";
-/// The Kubernetes secret with its token.
+/// The Kubernetes secret with its first token.
 pub(crate) const TOKEN_SECRET: &str = "vnfm-token";
 /// How long a bootstrap token is valid.
 pub(crate) const TOKEN_TTL: &str = "15m";
@@ -44,7 +44,10 @@ fn registration(node: &Node, api: &str) -> Value {
 pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
     let api = api_version(kubeadm);
     let mut addresses = vec![plan.api_address.clone(), plan.external_address.clone()];
-    addresses.extend([plan.master.address.clone(), plan.master.ssh.address.clone()]);
+    addresses.extend([
+        plan.first_control_plane().address.clone(),
+        plan.first_control_plane().ssh.address.clone(),
+    ]);
     addresses.sort();
     addresses.dedup();
     let init = json!({
@@ -57,8 +60,8 @@ pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
             "usages": ["signing", "authentication"],
             "groups": ["system:bootstrappers:kubeadm:default-node-token"],
         }],
-        "localAPIEndpoint": { "advertiseAddress": plan.master.address, "bindPort": API_PORT },
-        "nodeRegistration": registration(&plan.master, api),
+        "localAPIEndpoint": { "advertiseAddress": plan.first_control_plane().address, "bindPort": API_PORT },
+        "nodeRegistration": registration(plan.first_control_plane(), api),
     });
     let cluster = json!({
         "apiVersion": api,
@@ -179,7 +182,7 @@ fn apt_quoted(url: &str) -> String {
 /// The kernel settings that Kubernetes needs, persistent across reboots.
 pub(crate) const SYSCTL: &str = "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\n";
 
-/// The service account of the VIM, with a token that does not expire.
+/// The service account of the VIM.
 pub(crate) fn account() -> String {
     let documents = [
         json!({
@@ -194,20 +197,25 @@ pub(crate) fn account() -> String {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
             "subjects": [{ "kind": "ServiceAccount", "name": "vnfm", "namespace": NAMESPACE }],
         }),
-        json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "kubernetes.io/service-account-token",
-            "metadata": {
-                "name": TOKEN_SECRET,
-                "namespace": NAMESPACE,
-                "annotations": { "kubernetes.io/service-account.name": "vnfm" },
-            },
-        }),
     ];
     documents
         .map(|document| format!("---\n{document}\n"))
         .concat()
+}
+
+/// A Kubernetes secret of this name with a token of the service account, which does not expire.
+pub(crate) fn token_secret(name: &str) -> String {
+    let document = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "annotations": { "kubernetes.io/service-account.name": "vnfm" },
+        },
+    });
+    format!("---\n{document}\n")
 }
 
 #[cfg(test)]

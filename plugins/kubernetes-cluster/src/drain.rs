@@ -34,6 +34,18 @@ pub(crate) struct DrainOptions {
     timeout: Duration,
     on_timeout: OnDrainTimeout,
     delete_bare_pods: bool,
+    /// Whether the host keeps its node: then it is not reset if the kubelet is silent.
+    stays: bool,
+}
+
+impl DrainOptions {
+    /// The same, for a node that takes pods again later.
+    pub(crate) fn without_reset(self) -> Self {
+        Self {
+            stays: true,
+            ..self
+        }
+    }
 }
 
 impl From<&DrainParams> for DrainOptions {
@@ -42,6 +54,7 @@ impl From<&DrainParams> for DrainOptions {
             timeout: Duration::from_secs(params.drain_timeout_seconds.into()),
             on_timeout: params.on_drain_timeout,
             delete_bare_pods: params.delete_bare_pods,
+            stays: false,
         }
     }
 }
@@ -114,6 +127,11 @@ impl Drain<'_> {
 
     /// Prepares to treat the node as off. If its host still responds, it is reset first, so that no pod runs twice.
     async fn treat_as_off(&self) -> Result<(), DriverError> {
+        if self.options.stays {
+            let detail = "its kubelet has stopped reporting: check the host, then retry";
+            let refused = self.host.refusal("node-not-ready", PHASE, detail);
+            return Err(refused.retryable());
+        }
         if self.host.answers().await {
             self.warn("its kubelet does not work: resetting the host first");
             return reset_host(self.host).await;

@@ -39,7 +39,7 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
     let is_healed = |node: &&Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    if is_healed(&&plan.master) {
+    if is_healed(&plan.first_control_plane()) {
         return check_cluster_loss(cx, request, &plan);
     }
     if !plan.workers.iter().any(|node| is_healed(&node)) {
@@ -64,7 +64,7 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
     let is_healed = |node: &&Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    if is_healed(&&plan.master) || !plan.workers.iter().any(|node| is_healed(&node)) {
+    if is_healed(&plan.first_control_plane()) || !plan.workers.iter().any(|node| is_healed(&node)) {
         return Ok(Effects::none());
     }
     let Some(api) = connect(cx, &mut plan).await? else {
@@ -86,7 +86,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
     let has_healed_vdu = |node: &Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.vdu_id == node.vdu);
-    if has_healed_vdu(&plan.master) {
+    if has_healed_vdu(plan.first_control_plane()) {
         return reinstall(cx, &plan).await;
     }
     if !plan.workers.iter().any(has_healed_vdu) {
@@ -129,7 +129,7 @@ fn check_cluster_loss(
         .vnfcs()
         .iter()
         .all(|one| healed.vnfcs.iter().any(|vnfc| vnfc.id == one.id));
-    let master = &plan.master.name;
+    let master = &plan.first_control_plane().name;
     let dependents = request
         .dependents
         .iter()

@@ -6,18 +6,19 @@
 //! worker1  preflight ─ proxy ─ packages ─ runtime ────────┼─ join ────────┼─ ready ─ VIM
 //! worker2  preflight ─ proxy ─ packages ─ runtime ────────┴─ join ────────┘
 //! ```
+//! Between `ready` and `VIM`: the add-ons one after the other, then the smoke test, if the parameters have them.
 //!
 //! Every phase is idempotent: it inspects the host and does what is missing. Long commands run on the host as steps that
 //! survive the connection, so that the next attempt, after a crash of the VNFM or a retry, finds them running or done.
 //! If one host fails, the others finish first: no work is lost.
 
 use crate::access::Access;
-use crate::config;
 use crate::installer::{EarlierAttempt, Installer, KUBECTL};
 use crate::join::{Joins, NodeBefore};
 use crate::join_tokens::{ControlPlane, TOKENS, control_plane, random_token};
 use crate::machine::{FOLDER, Facts, Machine};
 use crate::plan::Plan;
+use crate::{addons, config, smoke_test};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join};
 use vnfm_plugin_sdk::prelude::*;
@@ -29,7 +30,7 @@ use vnfm_plugin_sdk::prelude::*;
 /// The error of the first host that failed, with host, phase, exit code and last lines.
 pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, DriverError> {
     let installer = Installer::new(cx, plan);
-    let master = Machine::new(cx, plan, &plan.master);
+    let master = Machine::new(cx, plan, plan.first_control_plane());
     installer.report(1, "waiting for the hosts").await;
 
     let control_plane: BoxFuture<'_, _> = Box::pin(installer.control_plane(&master));
@@ -52,6 +53,8 @@ pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, Dri
 
     installer.ready(&master, plan.nodes()).await?;
     installer.delete_tokens(&master).await?;
+    addons::install(&installer, &master).await?;
+    smoke_test::run(&installer, &master).await?;
     installer.report(100, "the cluster is ready").await;
     let ControlPlane { ca, ca_hash, .. } = control_plane;
     let endpoint = plan.url();

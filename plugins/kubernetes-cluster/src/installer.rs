@@ -1,10 +1,7 @@
 //! The phases that installation and joins share. Each is idempotent: it inspects the host and does what is missing.
 
-use crate::config;
 use crate::machine::{Facts, Machine, StepState};
 use crate::plan::{Node, Plan};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -17,8 +14,6 @@ const READY_TIMEOUT: Duration = Duration::from_mins(10);
 const READY_WAIT: Duration = Duration::from_secs(20);
 /// Interval between two waits that fail at once.
 const READY_RETRY_INTERVAL: Duration = Duration::from_millis(300);
-const TOKEN_TIMEOUT: Duration = Duration::from_mins(1);
-const TOKEN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs the phases on the hosts of one cluster.
 #[derive(Debug)]
@@ -77,40 +72,6 @@ impl<'a> Installer<'a> {
             return Ok(EarlierAttempt::Incomplete(facts));
         }
         Ok(EarlierAttempt::NotStarted(facts))
-    }
-
-    /// Creates the VIM's service account, and returns its token.
-    pub(crate) async fn credentials(&self, master: &Machine<'_>) -> Result<String, DriverError> {
-        let phase = "credentials";
-        let account = Secret::new(config::account());
-        master
-            .run_with_input(phase, &format!("{KUBECTL} apply -f -"), account)
-            .await?;
-        let line = format!(
-            "{KUBECTL} -n {} get secret {} -o jsonpath='{{.data.token}}'",
-            config::NAMESPACE,
-            config::TOKEN_SECRET,
-        );
-        let encoded = self
-            .cx
-            .wait_until(
-                "the service account's token",
-                TOKEN_POLL_INTERVAL,
-                TOKEN_TIMEOUT,
-                || async {
-                    let token = master.run(phase, &line).await?.stdout;
-                    Ok(Some(token.trim().to_owned())
-                        .filter(|token| !token.is_empty() && token != "null"))
-                },
-            )
-            .await?;
-        let bytes = STANDARD
-            .decode(encoded)
-            .ok()
-            .and_then(|bytes| String::from_utf8(bytes).ok());
-        bytes.ok_or_else(|| {
-            master.refusal("credentials-failed", phase, "the token is not base64 text")
-        })
     }
 
     /// Waits until these nodes are Ready.

@@ -7,33 +7,45 @@
 //! | `heal_end` | joins their successors; reinstalls a lost control plane |
 //! | `scale_start`, `scale_to_level_start` | drains the workers that will go and removes them from the cluster; its undo handler brings them back |
 //! | `scale_end`, `scale_to_level_end` | joins the workers that came; its undo handler drains and removes them |
+//! | `operate_start`, `operate_end` | check and run an action on the cluster that the request names: an upgrade, a renewal |
+//! | `change_current_package_start`, `change_current_package_end` | check and run the upgrade to what the new package contains |
 //! | `terminate_end` | unregisters the VIM; the servers are deleted by then |
 //!
-//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal, `scale.rs` a scaling. What nodes an operation
+//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal, `scale.rs` a scaling, `upgrade.rs` an upgrade. What nodes an operation
 //! wants, `reconcile.rs` makes of those that it observes. The parameters (`params.rs`) are those of Tacker's driver in
 //! `k8s_cluster_installation_param`, and a few of our own. One control-plane node, any number of workers.
 
 mod access;
+mod action;
+mod addons;
 mod api;
+mod certificates;
 mod cluster;
 mod config;
 mod drain;
+mod etcd;
 mod heal;
 mod install;
 mod installer;
 mod join;
 mod join_tokens;
 mod labels;
+mod logins;
 mod machine;
 pub mod params;
 mod plan;
 mod pods;
 mod prepare;
+mod programs;
 mod reconcile;
 mod scale;
 mod script;
 mod secrets;
+mod smoke_test;
+mod upgrade;
+mod versions;
 
+use action::{OperateParams, PackageParams};
 use config::VIM_TYPE;
 use params::{HealParams, InstantiateParams, ScaleParams};
 use plan::Plan;
@@ -68,6 +80,12 @@ impl MgmtDriver for KubernetesCluster {
             .on("heal_start", Self::heal_start)
             .on_undo("heal_start", Self::undo_heal_start)
             .on("heal_end", Self::heal_end)
+            .on("operate_start", Self::operate_start)
+            .on("operate_end", Self::operate_end)
+            .on_undo("operate_end", Self::undo_operate_end)
+            .on("change_current_package_start", Self::package_start)
+            .on("change_current_package_end", Self::package_end)
+            .on_undo("change_current_package_end", Self::undo_package_end)
             .on("terminate_end", |_, _, request| {
                 ready(Ok(unregister_vims(&request)))
             })
@@ -90,8 +108,8 @@ impl KubernetesCluster {
             Some(path) => script::install(&cx, &plan, path).await?,
             None => install::install(&cx, &plan).await?,
         };
-        let nodes = plan.workers.len() + 1;
-        Ok(Effects::none()
+        let nodes = plan.nodes().count();
+        Ok(addons::shown(Effects::none(), &plan)
             .register_vim(access.into_vim(&plan.vim_name))
             .message(format!(
                 "Kubernetes runs on {nodes} nodes as VIM `{}`",
@@ -153,6 +171,54 @@ impl KubernetesCluster {
         request: HookRequest<ScaleParams>,
     ) -> Result<Effects, DriverError> {
         scale::undo_end(&cx, &request).await
+    }
+
+    async fn operate_start(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<OperateParams>,
+    ) -> Result<Effects, DriverError> {
+        action::start(&cx, &request).await
+    }
+
+    async fn operate_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<OperateParams>,
+    ) -> Result<Effects, DriverError> {
+        action::end(&cx, &request).await
+    }
+
+    async fn undo_operate_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<OperateParams>,
+    ) -> Result<Effects, DriverError> {
+        action::undo_end(&cx, &request).await
+    }
+
+    async fn package_start(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<PackageParams>,
+    ) -> Result<Effects, DriverError> {
+        action::package_start(&cx, &request).await
+    }
+
+    async fn package_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<PackageParams>,
+    ) -> Result<Effects, DriverError> {
+        action::package_end(&cx, &request).await
+    }
+
+    async fn undo_package_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<PackageParams>,
+    ) -> Result<Effects, DriverError> {
+        action::undo_package_end(&cx, &request).await
     }
 }
 

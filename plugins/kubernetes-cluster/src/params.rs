@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use vnfm_plugin_sdk::{Object, Secret};
 
 /// `additionalParams` of the instantiate request; other members are ignored.
@@ -84,9 +85,51 @@ pub struct Installation {
     /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have
     /// no repository; `Files/kubernetes/packages` if absent.
     pub packages: Option<String>,
+    /// Add-ons of the cluster, installed in this order once the nodes are Ready.
+    #[serde(default)]
+    pub addons: Vec<AddOn>,
+    /// Ends the installation with a test of DNS, Services, the pod network and storage.
+    pub smoke_test: Option<SmokeTest>,
     /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
+}
+
+/// An add-on of the cluster: objects that every node or VNF needs, such as a metrics server or an ingress controller.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddOn {
+    /// Its name: a DNS label (RFC 1123).
+    pub name: String,
+    /// Its version, for progress and for the instance's metadata.
+    pub version: Option<String>,
+    /// Its manifest, as a path in the package; at most 4 MiB.
+    pub manifest: String,
+    /// Values for the manifest: each replaces the scalars that are `${NAME}`.
+    #[serde(default)]
+    pub values: BTreeMap<String, Scalar>,
+}
+
+/// A value that is not composed of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer.
+    Integer(i64),
+    /// A text.
+    Text(String),
+}
+
+/// How to test a new cluster.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SmokeTest {
+    /// An image with `sh`, `httpd`, `nslookup`, `sed` and `wget`, such as busybox, that the nodes have or can pull.
+    pub image: String,
+    /// The StorageClass to test; if absent, storage is not tested.
+    pub storage_class: Option<String>,
 }
 
 /// The node that runs the control plane, and how to log in.

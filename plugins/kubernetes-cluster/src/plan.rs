@@ -1,6 +1,7 @@
 //! The target cluster: the role, node name and addresses of each server.
 
-use crate::params::{Installation, Proxy};
+use crate::addons;
+use crate::params::{AddOn, Installation, Proxy, SmokeTest};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -46,7 +47,8 @@ impl Node {
 pub(crate) struct Plan {
     pub(crate) instance: String,
     pub(crate) vim_name: String,
-    pub(crate) master: Node,
+    /// The control-plane nodes in the order of their VNFCs; at least one.
+    pub(crate) control_planes: Vec<Node>,
     pub(crate) workers: Vec<Node>,
     pub(crate) pod_cidr: String,
     pub(crate) service_cidr: String,
@@ -59,6 +61,8 @@ pub(crate) struct Plan {
     pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
     pub(crate) packages: Vec<String>,
+    pub(crate) addons: Vec<AddOn>,
+    pub(crate) smoke_test: Option<SmokeTest>,
     script: Option<String>,
     ignored: Vec<String>,
     secrets: Vec<Secret>,
@@ -112,7 +116,7 @@ impl Plan {
                 .vim_name
                 .clone()
                 .unwrap_or_else(|| format!("kubernetes_vim_{}", request.instance.id)),
-            master: login.node(first)?,
+            control_planes: vec![login.node(first)?],
             workers: workers
                 .iter()
                 .map(|vnfc| worker_login.node(vnfc))
@@ -125,6 +129,8 @@ impl Plan {
             cni: None,
             images: Vec::new(),
             packages: Vec::new(),
+            addons: installation.addons.clone(),
+            smoke_test: installation.smoke_test.clone(),
             script: None,
             ignored: ignored(installation),
             secrets: secrets(installation),
@@ -158,6 +164,12 @@ impl Plan {
             .filter(|path| artifacts.contains(path));
         let cni = installation.cni_manifest.as_deref().unwrap_or(CNI);
         self.cni = artifacts.iter().find(|path| *path == cni).cloned();
+        addons::check(&self.addons, artifacts)?;
+        if self.script.is_some() && !self.addons.is_empty() {
+            let detail =
+                "`addons` are for the built-in installation; the vendor's script installs its own";
+            return Err(bad(detail.to_owned()));
+        }
         if self.script.is_none() && self.cni.is_none() {
             return Err(DriverError::new(
                 "cni-missing",
@@ -174,7 +186,7 @@ impl Plan {
     /// Renames nodes whose name occurs more than once.
     fn deduplicate_names(&mut self) {
         let mut seen = BTreeMap::<String, u32>::new();
-        for node in std::iter::once(&mut self.master).chain(&mut self.workers) {
+        for node in self.control_planes.iter_mut().chain(&mut self.workers) {
             let count = seen.entry(node.name.clone()).or_default();
             *count += 1;
             if *count > 1 {
@@ -217,9 +229,14 @@ impl Plan {
         &self.secrets
     }
 
-    /// The control-plane node, then the workers.
+    /// The control-plane node on which the cluster is initialized.
+    pub(crate) fn first_control_plane(&self) -> &Node {
+        &self.control_planes[0]
+    }
+
+    /// The control-plane nodes, then the workers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
-        std::iter::once(&self.master).chain(&self.workers)
+        self.control_planes.iter().chain(&self.workers)
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::config;
 use crate::installer::Installer;
 use crate::machine::{FOLDER, Facts, Machine, quote};
+use crate::versions::{Version, target};
 use vnfm_plugin_sdk::prelude::*;
 
 impl Installer<'_> {
@@ -17,7 +18,7 @@ impl Installer<'_> {
             return Ok(());
         }
         self.proxy(host, &facts).await?;
-        if !facts.missing().is_empty() {
+        if !facts.missing().is_empty() || self.is_outdated(&facts) {
             self.packages(host, &facts).await?;
             facts = host.facts().await?;
             let missing = facts.missing();
@@ -30,6 +31,12 @@ impl Installer<'_> {
             }
         }
         self.runtime(host, &facts).await
+    }
+
+    /// Whether the package has archives of another version than the host, as after an upgrade of the cluster.
+    fn is_outdated(&self, facts: &Facts) -> bool {
+        let archived = target(None, &self.plan.packages).ok().flatten();
+        archived.is_some_and(|version| Version::parse(facts.kubeadm()) != Some(version))
     }
 
     /// Configures proxies for the runtime, the kubelet and apt.
@@ -54,11 +61,8 @@ impl Installer<'_> {
     /// Installs missing programs from the package, or else from the host's repository.
     async fn packages(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
         let missing = facts.missing();
-        self.report(
-            8,
-            &format!("installing {} on `{}`", missing.join(", "), host.node.name),
-        )
-        .await;
+        self.report(8, &format!("installing programs on `{}`", host.node.name))
+            .await;
         if !self.plan.packages.is_empty() {
             let paths = self.upload(host, &self.plan.packages, "packages").await?;
             return host
@@ -90,7 +94,7 @@ impl Installer<'_> {
     }
 
     /// Uploads files of the package and returns their paths on the host.
-    async fn upload(
+    pub(crate) async fn upload(
         &self,
         host: &Machine<'_>,
         files: &[String],

@@ -175,7 +175,7 @@ impl<'a> Reconciler<'a> {
             api,
             plan,
             installer: Installer::new(api.cx, plan),
-            master: Machine::new(api.cx, plan, &plan.master),
+            master: Machine::new(api.cx, plan, plan.first_control_plane()),
             drain: drain.into(),
         }
     }

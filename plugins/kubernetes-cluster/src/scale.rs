@@ -141,7 +141,7 @@ fn among<'a>(plan: &'a Plan, vnfcs: &'a [Vnfc]) -> impl Iterator<Item = &'a Node
 
 /// Only workers come and go.
 fn refuse_control_plane(scale: &Scale, plan: &Plan) -> Result<(), DriverError> {
-    let vdu = &plan.master.vdu;
+    let vdu = &plan.first_control_plane().vdu;
     let leaves = scale.vnfcs_to_remove.iter().any(|vnfc| vnfc.vdu_id == *vdu);
     if !leaves && !scale.vnfcs_to_add.contains_key(vdu) {
         return Ok(());
@@ -151,7 +151,7 @@ fn refuse_control_plane(scale: &Scale, plan: &Plan) -> Result<(), DriverError> {
          workers"
     );
     Err(DriverError::new("control-plane-scaling", detail)
-        .host(&plan.master.name)
+        .host(&plan.first_control_plane().name)
         .phase("preflight"))
 }
 

@@ -67,7 +67,7 @@ pub(crate) async fn install(
             &format!("the vendor's script `{path}` on `{}`", master.node.name),
         )
         .await;
-    let mut parameters = common_parameters(plan, &plan.master, "master");
+    let mut parameters = common_parameters(plan, plan.first_control_plane(), "master");
     parameters.push(("CLUSTER_ADDRESS", &plan.api_address));
     parameters.push(("POD_CIDR", &plan.pod_cidr));
     parameters.push(("CLUSTER_CIDR", &plan.service_cidr));

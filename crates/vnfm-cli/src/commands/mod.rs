@@ -1,5 +1,6 @@
 //! The commands, one file per noun.
 
+mod cluster;
 mod described;
 mod download;
 mod events;
@@ -62,6 +63,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Package(command) => package::run(&client, output, command).await,
         Command::Vim(command) => vim::run(&client, output, command).await,
         Command::Vnf(command) => vnf::run(&client, output, command).await,
+        Command::Cluster(command) => cluster::run(&client, output, command).await,
         Command::Op(command) => op::run(&client, output, command).await,
         Command::Snapshot(command) => snapshot::run(&client, output, command).await,
         Command::Subscription(command) => subscription::run(&client, output, command).await,

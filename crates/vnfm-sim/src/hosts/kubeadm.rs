@@ -1,8 +1,9 @@
-//! `kubeadm init | join | reset | token | version`, with the checks, files and messages of the real one.
+//! `kubeadm init | join | reset | token | upgrade | certs | version`, with the checks, files and messages of the real one.
 
 use super::host::{Host, KUBELET, Network};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
+use super::upgrade;
 use crate::kubernetes::{Cluster, ClusterSpec};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,14 +15,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The Kubernetes version that every host has installed.
+/// The Kubernetes version that every host has installed at first.
 pub(crate) const VERSION: &str = "v1.36.2";
 /// Port of the API server.
 const PORT: u16 = 6443;
 
-const ADMIN: &str = "/etc/kubernetes/admin.conf";
+pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
-const CA: &str = "/etc/kubernetes/pki/ca.crt";
+pub(super) const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// Held while a kubeadm changes the host; a second one at the same time is a violation.
@@ -36,8 +37,7 @@ impl Drop for KubeadmLock {
 /// Claims the host for a kubeadm command that changes it; none for any other command.
 pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<KubeadmLock>, Output> {
     let args: Vec<_> = argv.iter().map(String::as_str).collect();
-    let changes =
-        matches!(args.as_slice(), [p, "init" | "join" | "reset", ..] if p.ends_with("kubeadm"));
+    let changes = matches!(args.as_slice(), [p, "init" | "join" | "reset" | "upgrade", ..] if p.ends_with("kubeadm"));
     if !changes {
         return Ok(None);
     }
@@ -56,7 +56,8 @@ pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<KubeadmL
 pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
     let args: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
     if args.first() == Some(&"version") {
-        return Output::ok(format!("{VERSION}\n"));
+        let version = upgrade::program_version(&shell.host, "kubeadm");
+        return Output::ok(format!("{version}\n"));
     }
     if !shell.is_root() {
         return Output::fail(
@@ -68,6 +69,8 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
         ["init", rest @ ..] => init(&shell.host, rest).await,
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
+        ["upgrade", rest @ ..] => upgrade::upgrade(&shell.host, rest),
+        ["certs", rest @ ..] => upgrade::certs(&shell.host, rest),
         ["token", rest @ ..] => {
             let piped = if rest.contains(&STDIN) {
                 input.take().await
@@ -247,8 +250,9 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         disk.write(ADMIN, config.clone(), 0o600);
         disk.write(KUBELET, config, 0o600);
         disk.write(CA, ca.clone(), 0o644);
-        disk.write(API_SERVER, "kind: Pod\n", 0o600);
     }
+    upgrade::start_control_plane(host, &cluster);
+    upgrade::kubelet_joined(host, &cluster);
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
     host.lan.control_planes().insert(endpoint.clone(), cluster);
@@ -393,6 +397,7 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     }
     host.settings().active.insert("kubelet".into());
     plane.add_node(&node, &host.spec().address.to_string());
+    upgrade::kubelet_joined(host, &plane);
     Ok(
         "[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
         * Certificate signing request was sent to apiserver and a response was received.\n"

@@ -8,6 +8,8 @@
 //! | `programs.rs`, `file_programs.rs` | the small programs: `cat`, `test`, `sysctl`, `systemctl` … |
 //! | `step.rs` | `vnfm-step`, the step runner that drivers install on a host |
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
+//! | `upgrade.rs` | its upgrade and its certificates; `vnfm-kubernetes`, the script for both |
+//! | `etcd.rs` | `vnfm-etcd`, the script for snapshots |
 //!
 //! Logged calls: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
 //! `host: argv`) for every program, including detached ones. Faults apply to the same names, and to
@@ -17,6 +19,7 @@
 //! themselves are served by `kubernetes/`.
 
 mod disk;
+mod etcd;
 mod file_programs;
 mod host;
 mod kubeadm;
@@ -30,6 +33,7 @@ mod stdio;
 mod step;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 use crate::faults::Faults;
 use crate::kubernetes::Clusters;

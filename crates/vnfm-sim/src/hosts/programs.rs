@@ -3,7 +3,7 @@
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
-use super::{kubeadm, kubectl, step};
+use super::{etcd, kubeadm, kubectl, step, upgrade};
 
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
@@ -51,10 +51,14 @@ pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -
     }
 }
 
-/// The traces of a program that a fault interrupts: `kubeadm join` leaves half of its files.
+/// The traces of a program that a fault interrupts: `kubeadm join` and `kubeadm upgrade apply` leave half of their files.
 pub(crate) fn leave_partial_effect(shell: &Shell, argv: &[String]) {
-    if argv.first().is_some_and(|p| p.ends_with("kubeadm")) && argv.iter().any(|a| a == "join") {
+    let is_kubeadm = argv.first().is_some_and(|p| p.ends_with("kubeadm"));
+    let has = |word: &str| argv.iter().any(|arg| arg == word);
+    if is_kubeadm && has("join") {
         kubeadm::write_partial_join(&shell.host);
+    } else if is_kubeadm && has("apply") {
+        upgrade::write_partial_upgrade(&shell.host);
     }
 }
 
@@ -104,6 +108,12 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
     if path.rsplit('/').next() == Some("vnfm-step") {
         let argv: Vec<_> = all.into_iter().map(ToOwned::to_owned).collect();
         return step::vnfm_step(shell, &argv).await;
+    }
+    if path.rsplit('/').next() == Some("vnfm-kubernetes") {
+        return upgrade::vnfm_kubernetes(shell, args);
+    }
+    if path.rsplit('/').next() == Some("vnfm-etcd") {
+        return etcd::vnfm_etcd(shell, args);
     }
     set_positional(&mut inner, &all);
     inner.script(&text, input).await
@@ -243,7 +253,7 @@ fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {
     }
 }
 
-/// Installs packages by name, or by the path of an archive `NAME_VERSION_ARCH.deb`.
+/// Installs packages by name, as `NAME=VERSION-REVISION`, or by the path of an archive `NAME_VERSION_ARCH.deb`.
 fn install(shell: &Shell, wanted: &[&str]) -> Output {
     if !shell.is_root() {
         return Output::fail(100, "E: Could not open lock file, are you root?\n");
@@ -258,8 +268,15 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
             );
         }
         let file = package.rsplit('/').next().unwrap_or_default();
-        let name = file.split('_').next().unwrap_or_default();
-        disk.write(&format!("/usr/bin/{name}"), "", 0o755);
+        let mut parts = file.split(['_', '=']);
+        let (name, version) = (parts.next().unwrap_or_default(), parts.next());
+        let version = version.and_then(|version| version.split('-').next());
+        let version = version.map(|version| format!("v{version}"));
+        disk.write(
+            &format!("/usr/bin/{name}"),
+            version.unwrap_or_default(),
+            0o755,
+        );
         if name == "containerd" {
             disk.write("/usr/bin/ctr", "", 0o755);
         }
@@ -317,7 +334,14 @@ fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
             settings.swap = false;
             Output::default()
         }
-        _ => systemctl(&mut settings, args, &installed),
+        _ => {
+            let output = systemctl(&mut settings, args, &installed);
+            drop(settings);
+            if plain.first() == Some(&"restart") && installed.contains(&"kubelet") {
+                upgrade::kubelet_restarted(&shell.host);
+            }
+            output
+        }
     }
 }
 

@@ -106,6 +106,7 @@ fn facts(host: &Host) -> String {
         .into_iter()
         .filter(|p| !has(p))
         .collect();
+    let installed = super::upgrade::program_version(host, "kubeadm");
     let disk = host.disk();
     let yes = |truth: bool| if truth { "yes" } else { "no" };
     let file = |path: &str| yes(disk.is_file(path));
@@ -114,7 +115,7 @@ fn facts(host: &Host) -> String {
     let version = if missing.contains(&"kubeadm") {
         ""
     } else {
-        super::kubeadm::VERSION
+        &installed
     };
     let lines = [
         format!("hostname={}", hostname.trim()),

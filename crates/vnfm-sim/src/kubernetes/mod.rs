@@ -32,6 +32,7 @@ mod nodes;
 mod objects;
 mod quota;
 mod seeds;
+mod snapshot;
 mod target;
 mod tls;
 mod verbs;

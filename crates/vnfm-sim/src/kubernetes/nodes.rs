@@ -54,6 +54,13 @@ impl Cluster {
         true
     }
 
+    /// Sets the version that the kubelet of a node reports.
+    pub fn set_kubelet_version(&self, name: &str, version: &str) {
+        self.store().update(&Key::new("nodes", "", name), |node| {
+            node["status"]["nodeInfo"]["kubeletVersion"] = json!(version);
+        });
+    }
+
     /// Whether a node exists and is Ready.
     pub fn node_ready(&self, name: &str) -> bool {
         let store = self.store();

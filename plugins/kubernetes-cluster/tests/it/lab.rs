@@ -310,6 +310,11 @@ impl Lab {
         }
     }
 
+    /// Forgets what hooks have stored, as another operation does.
+    pub(crate) fn forget_checkpoints(&self) {
+        self.checkpoints.lock().unwrap().clear();
+    }
+
     /// The engine's side of a hook.
     fn side(&self, hook: &str) -> EngineSide {
         EngineSide {

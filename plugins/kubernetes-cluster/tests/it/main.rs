@@ -1,6 +1,10 @@
 //! The driver against simulated hosts, over real SSH and through the plugin boundary.
 
 #[cfg(test)]
+mod actions;
+#[cfg(test)]
+mod addons;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod drain;
@@ -8,6 +12,8 @@ mod drain;
 mod engine_side;
 #[cfg(test)]
 mod heal;
+#[cfg(test)]
+mod host_script;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
@@ -22,5 +28,7 @@ mod scale;
 mod script;
 #[cfg(test)]
 mod trial;
+#[cfg(test)]
+mod upgrade;
 #[cfg(test)]
 mod workload;

@@ -182,3 +182,45 @@ async fn scale_end_and_its_undo_pass_the_trial() {
     let report = trial.run_async().await.unwrap();
     assert!(report.calls > 24 && report.faults >= 10, "{report:?}");
 }
+
+/// A cluster with VNF-B, and a hook with these parameters on it.
+fn acting(labs: &Labs, hook: &str, params: &Value) -> (TestHost, TestRequest) {
+    let lab = block_in_place(|| Handle::current().block_on(Lab::with_archives()));
+    let request = lab.hook_request(hook, params);
+    staged(labs, lab, &request)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_passes_the_trial() {
+    let labs = Labs::default();
+    let (made, looked_at) = (labs.clone(), labs);
+    let trial = trial_each::<KubernetesCluster>(move || {
+        acting(&made, "change_current_package_end", &json!({}))
+    })
+    .compare_by(move |host, effects| {
+        let lab = lab_of(&looked_at, host);
+        lab.assert_upgraded();
+        json!({ "applied": lab.count("m1", "kubeadm upgrade apply"), "metadata": effects.metadata })
+    })
+    .secret(PASSWORD)
+    .every_nth_call(24);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 24 && report.faults >= 5, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_passes_the_trial() {
+    let labs = Labs::default();
+    let (made, looked_at) = (labs.clone(), labs);
+    let params = json!({ "cluster_action": "renew_certificates" });
+    let trial = trial_each::<KubernetesCluster>(move || acting(&made, "operate_end", &params))
+        .compare_by(move |host, effects| {
+            let lab = lab_of(&looked_at, host);
+            assert_eq!(lab.books.violations(), [""; 0]);
+            json!(effects.metadata)
+        })
+        .secret(PASSWORD)
+        .every_nth_call(8);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 16 && report.faults >= 5, "{report:?}");
+}

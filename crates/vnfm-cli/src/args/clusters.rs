@@ -1,0 +1,84 @@
+//! `vnfmctl cluster …`
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Commands for the Kubernetes clusters that VNFs have installed.
+#[derive(Debug, Subcommand)]
+pub enum Cluster {
+    /// List the clusters, with their VIMs, versions and tenants
+    List,
+    /// Show one cluster: versions by node, certificates, snapshots, add-ons, the VNFs on it
+    Show {
+        /// ID or name of the VNF that installed it, or of its VIM
+        cluster: String,
+    },
+    /// Read versions and certificates from the cluster, and delete logins that were replaced
+    Check(ClusterTask),
+    /// Upgrade Kubernetes, node by node
+    Upgrade(Upgrade),
+    /// Renew the certificates of the control plane, or the login of the VIM
+    Rotate {
+        /// What to renew
+        #[arg(value_enum)]
+        what: Rotation,
+        /// The cluster
+        #[command(flatten)]
+        task: ClusterTask,
+    },
+    /// Apply the package's add-ons again, and wait until they are healthy
+    Addons(ClusterTask),
+    /// Take a snapshot of etcd, encrypted with a passphrase from standard input
+    Backup {
+        /// The cluster
+        #[command(flatten)]
+        task: ClusterTask,
+        /// How many snapshots each control-plane node keeps [default: 5]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        keep: Option<u32>,
+    },
+    /// Restore a snapshot of etcd with the passphrase from standard input; what was written since is lost
+    Restore {
+        /// The cluster
+        #[command(flatten)]
+        task: ClusterTask,
+        /// Name of the snapshot, as `vnfmctl cluster show` prints it
+        #[arg(long, value_name = "NAME")]
+        snapshot: String,
+    },
+}
+
+/// An action on a cluster.
+#[derive(Debug, Args)]
+pub struct ClusterTask {
+    /// ID or name of the VNF that installed it, or of its VIM
+    pub cluster: String,
+    /// Follow the operation until it ends
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// An upgrade of Kubernetes.
+#[derive(Debug, Args)]
+pub struct Upgrade {
+    /// The cluster
+    #[command(flatten)]
+    pub task: ClusterTask,
+    /// Version to upgrade to, such as `v1.36.2`; the hosts' repository or the package must have it
+    #[arg(long = "to", value_name = "VERSION")]
+    pub version: Option<String>,
+    /// How many workers to upgrade at a time [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub parallel: Option<u32>,
+    /// How long the pods of a node may take to leave it [default: 300]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=86400))]
+    pub drain_timeout: Option<u32>,
+}
+
+/// What `vnfmctl cluster rotate` renews.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Rotation {
+    /// The certificates of the control plane; the CA stays
+    Certificates,
+    /// The login of the VIM; operations of VNFs on the cluster go on
+    Login,
+}

@@ -1,0 +1,239 @@
+//! `vnfmctl cluster …`: the Kubernetes clusters that VNFs have installed.
+//!
+//! A cluster is the VIM that an instance has registered. What the plugin `kubernetes-cluster` does on it is an `operate` request
+//! with `changeStateTo: STARTED` and the parameter `cluster_action`, so that it has an operation, a journal and a rollback.
+
+use super::secret_input::read_secret;
+use super::vim::VIMS;
+use super::vnf::{BeginRequest, INSTANCES, begin_on, id_of};
+use crate::args::{Cluster, ClusterTask, Rotation, Upgrade};
+use crate::client::{Client, Outcome, local};
+use crate::output::{Column, Output};
+use serde_json::{Value, json};
+use vnfm::lcm::operate;
+
+const COLUMNS: &[Column] = &[
+    ("name", "/name"),
+    ("vnf", "/vnf"),
+    ("version", "/version"),
+    ("nodes", "/nodes"),
+    ("vnfs on it", "/tenants"),
+    ("state", "/state"),
+];
+const DETAILS: &[Column] = &[
+    ("name", "/name"),
+    ("endpoint", "/endpoint"),
+    ("vnf", "/vnf"),
+    ("vnf id", "/vnfInstanceId"),
+    ("state", "/state"),
+    ("version", "/version"),
+    ("kubelets", "/metadata/kubeletVersions"),
+    ("certificates", "/metadata/certificateExpiry"),
+    ("snapshots", "/metadata/etcdSnapshots"),
+    ("add-ons", "/metadata/addons"),
+    ("vnfs on it", "/tenantNames"),
+];
+
+/// VIM type of a cluster.
+const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
+
+pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Outcome<()> {
+    let (task, params) = match command {
+        Cluster::List => {
+            let all = Clusters::read(client).await?;
+            let rows: Vec<Value> = all.all().map(|(vim, vnf)| all.row(vim, vnf)).collect();
+            return output.list(&rows, COLUMNS);
+        }
+        Cluster::Show { cluster } => {
+            let all = Clusters::read(client).await?;
+            let (vim, vnf) = all.find(&cluster)?;
+            return output.one(&all.row(vim, vnf), DETAILS);
+        }
+        Cluster::Check(task) => (task, json!({ "cluster_action": "check" })),
+        Cluster::Addons(task) => (task, json!({ "cluster_action": "apply_addons" })),
+        Cluster::Rotate { what, task } => {
+            let action = match what {
+                Rotation::Certificates => "renew_certificates",
+                Rotation::Login => "renew_login",
+            };
+            (task, json!({ "cluster_action": action }))
+        }
+        Cluster::Upgrade(upgrade) => upgrade_params(upgrade),
+        Cluster::Backup { task, keep } => {
+            let mut params =
+                json!({ "cluster_action": "backup", "etcd_passphrase": read_secret()? });
+            give(&mut params, "etcd_snapshots_to_keep", keep);
+            (task, params)
+        }
+        Cluster::Restore { task, snapshot } => {
+            let passphrase = read_secret()?;
+            let params = json!({
+                "cluster_action": "restore",
+                "etcd_passphrase": passphrase,
+                "etcd_snapshot": snapshot,
+            });
+            (task, params)
+        }
+    };
+    act(client, output, task, params).await
+}
+
+fn upgrade_params(upgrade: Upgrade) -> (ClusterTask, Value) {
+    let mut params = json!({ "cluster_action": "upgrade" });
+    give(&mut params, "kubernetes_version", upgrade.version);
+    give(&mut params, "parallel_upgrades", upgrade.parallel);
+    give(&mut params, "drain_timeout_seconds", upgrade.drain_timeout);
+    (upgrade.task, params)
+}
+
+/// Adds a parameter that has a value.
+fn give(params: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        params[name] = value.into();
+    }
+}
+
+/// Begins the operation that acts on the cluster.
+async fn act(client: &Client, output: Output, task: ClusterTask, params: Value) -> Outcome<()> {
+    let all = Clusters::read(client).await?;
+    let (_, vnf) = all.find(&task.cluster)?;
+    let begin = BeginRequest {
+        vnf: task.cluster,
+        operation: &operate::OPERATION,
+        body: json!({ "changeStateTo": "STARTED", "additionalParams": params }),
+        skip: None,
+        cascade: false,
+        watch: task.watch,
+    };
+    begin_on(client, output, vnf, begin).await
+}
+
+/// The VIMs and instances of the tenant.
+struct Clusters {
+    vims: Vec<Value>,
+    vnfs: Vec<Value>,
+}
+
+impl Clusters {
+    async fn read(client: &Client) -> Outcome<Self> {
+        Ok(Self {
+            vims: client.list(VIMS).await?,
+            vnfs: client.list(INSTANCES).await?,
+        })
+    }
+
+    /// Each cluster: its VIM, and the instance that installed it.
+    fn all(&self) -> impl Iterator<Item = (&Value, &Value)> {
+        let vims = self.vims.iter().filter(|vim| vim["vimType"] == VIM_TYPE);
+        vims.filter_map(|vim| {
+            let owner = vim["registeredBy"].as_str()?;
+            let vnf = self.vnfs.iter().find(|vnf| vnf["id"] == owner)?;
+            Some((vim, vnf))
+        })
+    }
+
+    /// The cluster with this id or name of VIM or VNF.
+    fn find(&self, cluster: &str) -> Outcome<(&Value, &Value)> {
+        let is_named = |(vim, vnf): &(&Value, &Value)| {
+            let names = [
+                &vim["id"],
+                &vim["name"],
+                &vnf["id"],
+                &vnf["vnfInstanceName"],
+            ];
+            names.iter().any(|name| **name == cluster)
+        };
+        let found: Vec<_> = self.all().filter(is_named).collect();
+        match found[..] {
+            [one] => Ok(one),
+            [] => {
+                let known = self.all().filter_map(|(vim, _)| vim["name"].as_str());
+                let known: Vec<_> = known.collect();
+                Err(local(format!(
+                    "no VNF or VIM `{cluster}` has a cluster; the clusters are: {}",
+                    known.join(", ")
+                )))
+            }
+            _ => Err(local(format!(
+                "several clusters have the name `{cluster}`; use the ID of the VIM"
+            ))),
+        }
+    }
+
+    fn row(&self, vim: &Value, vnf: &Value) -> Value {
+        let tenants: Vec<_> = self.vnfs.iter().filter(|other| is_on(other, vim)).collect();
+        let names = tenants.iter().map(|one| match &one["vnfInstanceName"] {
+            Value::String(name) => name.clone(),
+            _ => id_of(one).to_owned(),
+        });
+        let vnfcs = vnf.pointer("/instantiatedVnfInfo/vnfcResourceInfo");
+        json!({
+            "name": vim["name"],
+            "endpoint": vim.pointer("/interfaceInfo/endpoint"),
+            "vimId": vim["id"],
+            "vnf": vnf["vnfInstanceName"],
+            "vnfInstanceId": vnf["id"],
+            "state": vnf.pointer("/instantiatedVnfInfo/vnfState"),
+            "version": vnf.pointer("/metadata/kubernetesVersion"),
+            "nodes": vnfcs.and_then(Value::as_array).map(Vec::len),
+            "metadata": vnf["metadata"],
+            "tenants": tenants.len(),
+            "tenantNames": names.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Whether an instance runs on this VIM.
+fn is_on(vnf: &Value, vim: &Value) -> bool {
+    let connections = vnf["vimConnectionInfo"].as_object();
+    let mut connections = connections.into_iter().flat_map(serde_json::Map::values);
+    connections.any(|one| one["vimId"] == vim["id"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clusters;
+    use serde_json::{Value, json};
+
+    fn clusters() -> Clusters {
+        let vim = |id: &str, owner: Value| json!({"id": id, "name": format!("vim-{id}"), "vimType": "ETSINFV.KUBERNETES.V_1", "registeredBy": owner});
+        let on = |vim: &str| json!({"k": {"vimId": vim}});
+        Clusters {
+            vims: vec![
+                vim("1", "a".into()),
+                vim("2", Value::Null),
+                json!({"id": "3", "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "registeredBy": "a"}),
+            ],
+            vnfs: vec![
+                json!({"id": "a", "vnfInstanceName": "cluster", "vimConnectionInfo": on("3"),
+                    "metadata": {"kubernetesVersion": "v1.36.2"}}),
+                json!({"id": "b", "vnfInstanceName": "web", "vimConnectionInfo": on("1")}),
+                json!({"id": "c", "vimConnectionInfo": on("1")}),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_found_by_vim_or_vnf() {
+        let all = clusters();
+        for name in ["1", "vim-1", "a", "cluster"] {
+            let (vim, vnf) = all.find(name).unwrap();
+            assert_eq!(
+                (&vim["id"], &vnf["id"]),
+                (&json!("1"), &json!("a")),
+                "{name}"
+            );
+        }
+        let error = format!("{:?}", all.find("vim-2").unwrap_err());
+        assert!(error.contains("the clusters are: vim-1"), "{error}");
+    }
+
+    #[test]
+    fn a_row_has_version_and_tenants() {
+        let all = clusters();
+        let (vim, vnf) = all.find("cluster").unwrap();
+        let row = all.row(vim, vnf);
+        assert_eq!(row["version"], "v1.36.2");
+        assert_eq!(row["tenantNames"], json!(["web", "c"]));
+    }
+}

@@ -1,0 +1,98 @@
+//! `vnfm-etcd`, the script that drivers install for snapshots of etcd. On a real host that is a shell script; here the same
+//! commands have the same effects: a snapshot is a file with the cluster's objects and the passphrase's hash.
+
+use super::host::Host;
+use super::kubeadm::CA;
+use super::shell::Shell;
+use super::stdio::{Output, lines};
+use super::upgrade::cluster;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+const SNAPSHOTS: &str = "/var/lib/vnfm/etcd";
+const RESTORED: &str = "/var/lib/etcd/vnfm-restored";
+/// Names of snapshots differ, as the times of real ones do.
+const TIMES: &str = "/var/lib/vnfm/times";
+
+fn hash(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+pub(super) fn vnfm_etcd(shell: &Shell, words: &[&str]) -> Output {
+    let host = &shell.host;
+    if !shell.is_root() {
+        return Output::fail(1, "vnfm-etcd: permission denied\n");
+    }
+    let result = match words {
+        ["name"] => Ok(name(host)),
+        ["save", name, passphrase, keep] => {
+            save(host, (name, passphrase), keep.parse().unwrap_or(1))
+        }
+        ["list"] => Ok(list(host)),
+        ["restore", name, passphrase, _, _, id] => restore(host, (name, passphrase), id),
+        _ => Err("usage: vnfm-etcd name|save|list|restore …\n".to_owned()),
+    };
+    result.map_or_else(|error| Output::fail(3, error), Output::ok)
+}
+
+fn name(host: &Host) -> String {
+    let mut disk = host.disk();
+    let time = disk.read(TIMES).map_or(0, |times| times.len());
+    disk.write(TIMES, "x".repeat(time + 1), 0o600);
+    let ca = hash(&disk.read(CA).unwrap_or_default());
+    format!("{}-20261128T12{time:04}Z\n", &ca[..12])
+}
+
+fn files(host: &Host) -> Vec<String> {
+    let paths = host.disk().paths();
+    paths
+        .into_iter()
+        .filter(|path| path.starts_with(SNAPSHOTS))
+        .collect()
+}
+
+fn save(host: &Host, (name, passphrase): (&str, &str), keep: usize) -> Result<String, String> {
+    let path = format!("{SNAPSHOTS}/{name}.db.enc");
+    let secret = host.disk().read(passphrase).ok_or("no passphrase file\n")?;
+    if !host.disk().is_file(&path) {
+        let cluster = cluster(host).ok_or("etcd does not respond\n")?;
+        let content = json!({ "passphrase": hash(&secret), "objects": cluster.snapshot() });
+        host.disk().write(&path, content.to_string(), 0o600);
+    }
+    let all = files(host);
+    for old in &all[..all.len().saturating_sub(keep)] {
+        host.disk().remove(old);
+    }
+    Ok(String::new())
+}
+
+fn list(host: &Host) -> String {
+    let shown = files(host).into_iter().filter_map(|path| {
+        let name = path.rsplit('/').next()?.strip_suffix(".db.enc")?;
+        let content = host.disk().read(&path)?;
+        Some(format!("{name} {} {}\n", content.len(), hash(&content)))
+    });
+    lines(shown)
+}
+
+fn restore(host: &Host, (name, passphrase): (&str, &str), id: &str) -> Result<String, String> {
+    if host.disk().text(RESTORED).as_deref() == Some(id) {
+        return Ok(String::new());
+    }
+    let secret = host.disk().read(passphrase).ok_or("no passphrase file\n")?;
+    let content = host
+        .disk()
+        .text(&format!("{SNAPSHOTS}/{name}.db.enc"))
+        .ok_or("no such snapshot\n")?;
+    let content: Value = serde_json::from_str(&content).map_err(|error| format!("{error}\n"))?;
+    if content["passphrase"] != hash(&secret).as_str() {
+        return Err(format!(
+            "the passphrase is not that of the snapshot {name}, or the file is damaged\n"
+        ));
+    }
+    cluster(host)
+        .ok_or("no cluster\n")?
+        .restore(&content["objects"]);
+    host.disk().write(RESTORED, id, 0o600);
+    Ok(String::new())
+}

@@ -1,0 +1,324 @@
+//! `kubeadm upgrade`, `kubeadm certs`, the kubelet's restart, and `vnfm-kubernetes`, the script that drivers install for
+//! upgrades. On a real host that is a shell script; here the same commands have the same effects.
+//!
+//! | state | where it is |
+//! |---|---|
+//! | version of a program | content of `/usr/bin/PROGRAM`; empty: [`VERSION`] |
+//! | version of the control plane | the image in its manifests, and `kubeadm-config` of the cluster |
+//! | version of the kubelet | `nodeInfo` of the node, once the kubelet was restarted |
+//!
+//! A step that a real cluster does not survive is a violation: a skipped minor version, a kubelet newer than the control
+//! plane, a kubelet replaced below running pods.
+
+use super::host::{Host, KUBELET};
+use super::kubeadm::{ADMIN, VERSION, endpoint_of};
+use super::shell::Shell;
+use super::stdio::{Output, lines};
+use crate::kubernetes::Cluster;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+const MANIFESTS: &str = "/etc/kubernetes/manifests";
+const COMPONENTS: [&str; 4] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+];
+const PROGRAMS: [&str; 3] = ["kubeadm", "kubelet", "kubectl"];
+/// Where `vnfm-kubernetes keep` puts its copies.
+const COPIES: &str = "/var/lib/vnfm/kubernetes";
+/// When the certificates expire, before and after their renewal.
+const EXPIRY: &str = "/etc/kubernetes/pki/expiry";
+const FIRST_EXPIRY: &str = "2027-01-01T00:00:00Z";
+const RENEWED_EXPIRY: &str = "2028-01-01T00:00:00Z";
+
+/// The version of an installed program.
+pub(super) fn program_version(host: &Host, program: &str) -> String {
+    let content = host.disk().text(&format!("/usr/bin/{program}"));
+    let content = content.filter(|version| !version.is_empty());
+    content.unwrap_or_else(|| VERSION.to_owned())
+}
+
+fn manifest(component: &str) -> String {
+    format!("{MANIFESTS}/{component}.yaml")
+}
+
+/// Writes the static pods of a control plane.
+pub(super) fn write_manifests(host: &Host, components: &[&str], version: &str) {
+    let mut disk = host.disk();
+    for component in components {
+        let text = format!("kind: Pod\nimage: registry.k8s.io/{component}:{version}\n");
+        disk.write(&manifest(component), text, 0o600);
+    }
+}
+
+/// As `kubeadm init` does.
+pub(super) fn start_control_plane(host: &Host, cluster: &Cluster) {
+    let version = program_version(host, "kubeadm");
+    write_manifests(host, &COMPONENTS, &version);
+    record_version(cluster, &version);
+}
+
+fn record_version(cluster: &Cluster, version: &str) {
+    let config = format!("kind: ClusterConfiguration\nkubernetesVersion: {version}\n");
+    cluster.merge(
+        CONFIG,
+        &json!({ "data": { "ClusterConfiguration": config } }),
+    );
+}
+
+fn recorded_version(cluster: &Cluster) -> String {
+    let config = cluster.object(CONFIG).unwrap_or_default();
+    let config = config["data"]["ClusterConfiguration"]
+        .as_str()
+        .unwrap_or_default();
+    let version = config
+        .split("kubernetesVersion: ")
+        .nth(1)
+        .unwrap_or(VERSION);
+    version.lines().next().unwrap_or_default().to_owned()
+}
+
+fn minor(version: &str) -> u32 {
+    let minor = version
+        .split('.')
+        .nth(1)
+        .and_then(|minor| minor.parse().ok());
+    minor.unwrap_or_default()
+}
+
+/// The cluster of a control-plane node or of a worker.
+pub(super) fn cluster(host: &Host) -> Option<Arc<Cluster>> {
+    let config = host
+        .disk()
+        .text(ADMIN)
+        .or_else(|| host.disk().text(KUBELET))?;
+    let endpoint = endpoint_of(&host.lan, &config)?;
+    host.lan.control_planes().get(&endpoint).cloned()
+}
+
+/// The node of the host.
+fn node(host: &Host, cluster: &Cluster) -> Option<Value> {
+    let address = host.spec().address.to_string();
+    let nodes = cluster.object("/api/v1/nodes")?;
+    let nodes = nodes["items"].as_array()?;
+    let is_it = |node: &&Value| node["status"]["addresses"][0]["address"] == address.as_str();
+    nodes.iter().find(is_it).cloned()
+}
+
+/// `kubeadm upgrade apply --yes VERSION | node`.
+pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
+    let cluster = cluster(host).ok_or("[upgrade] FATAL: the API server does not answer\n")?;
+    let own = program_version(host, "kubeadm");
+    let plain = args.iter().copied().filter(|arg| !arg.starts_with('-'));
+    let plain: Vec<_> = plain.collect();
+    let has_control_plane = host.disk().is_file(&manifest("kube-apiserver"));
+    match plain.as_slice() {
+        ["apply", to] if has_control_plane => {
+            if own != *to {
+                return Err(format!(
+                    "[upgrade/version] FATAL: Specified version to upgrade to \"{to}\" is higher than the kubeadm version \"{own}\"\n"
+                ));
+            }
+            let from = recorded_version(&cluster);
+            if minor(to) > minor(&from) + 1 || minor(to) < minor(&from) {
+                host.lan
+                    .books
+                    .record_violation(format!("`kubeadm upgrade apply` from {from} to {to}"));
+                return Err(format!("[upgrade/version] FATAL: \"{to}\" is too high\n"));
+            }
+            write_manifests(host, &COMPONENTS[1..], to);
+            record_version(&cluster, to);
+            Ok(format!(
+                "[upgrade] SUCCESS! A control plane node of your cluster was upgraded to \"{to}\".\n"
+            ))
+        }
+        ["node"] => {
+            let to = recorded_version(&cluster);
+            if own != to {
+                host.lan.books.record_violation(format!(
+                    "`kubeadm upgrade node` of {own} in a cluster of {to}"
+                ));
+            }
+            if has_control_plane {
+                write_manifests(host, &COMPONENTS[1..], &to);
+            }
+            Ok("[upgrade] The node has been upgraded\n".into())
+        }
+        other => Err(format!(
+            "unknown command {other:?} for \"kubeadm upgrade\" (not simulated)\n"
+        )),
+    }
+}
+
+/// What an interrupted `kubeadm upgrade apply` leaves: one of the manifests is new.
+pub(super) fn write_partial_upgrade(host: &Host) {
+    let version = program_version(host, "kubeadm");
+    write_manifests(host, &COMPONENTS[1..2], &version);
+}
+
+/// `kubeadm certs check-expiration -o json | renew all`.
+pub(super) fn certs(host: &Host, args: &[&str]) -> Result<String, String> {
+    match args {
+        ["check-expiration", "-o", "json"] => {
+            let date = host
+                .disk()
+                .text(EXPIRY)
+                .unwrap_or_else(|| FIRST_EXPIRY.to_owned());
+            let certificate = |name: &str, date: &str| {
+                json!({ "name": name, "expirationDate": date, "residualTime": 1,
+                "externallyManaged": false, "missing": false })
+            };
+            let printed = json!({ "kind": "CertificateExpirationInfo",
+                "certificates": [certificate("admin.conf", &date), certificate("apiserver", &date)],
+                "certificateAuthorities": [certificate("ca", "2036-01-01T00:00:00Z")] });
+            Ok(format!("{printed}\n"))
+        }
+        ["renew", "all"] => {
+            host.disk().write(EXPIRY, RENEWED_EXPIRY, 0o600);
+            Ok(
+                "Done renewing certificates. You must restart the kube-apiserver and the others\n"
+                    .into(),
+            )
+        }
+        other => Err(format!(
+            "unknown command {other:?} for \"kubeadm certs\" (not simulated)\n"
+        )),
+    }
+}
+
+/// A node that has joined has the version of its kubelet.
+pub(super) fn kubelet_joined(host: &Host, cluster: &Cluster) {
+    let name = node(host, cluster).map(|node| node["metadata"]["name"].clone());
+    if let Some(name) = name.as_ref().and_then(Value::as_str) {
+        cluster.set_kubelet_version(name, &program_version(host, "kubelet"));
+    }
+}
+
+/// The kubelet reports the version of its program when it starts.
+pub(super) fn kubelet_restarted(host: &Host) {
+    if !host.disk().is_file(KUBELET) {
+        return;
+    }
+    let Some(cluster) = cluster(host) else {
+        return;
+    };
+    let Some(node) = node(host, &cluster) else {
+        return;
+    };
+    let (version, name) = (
+        program_version(host, "kubelet"),
+        node["metadata"]["name"].as_str().unwrap_or_default(),
+    );
+    if node["status"]["nodeInfo"]["kubeletVersion"] == version.as_str() {
+        return;
+    }
+    if node["spec"]["unschedulable"] != true {
+        host.lan.books.record_violation(format!(
+            "the kubelet of `{name}` was replaced while the node takes pods"
+        ));
+    }
+    if minor(&version) > minor(&recorded_version(&cluster)) {
+        host.lan.books.record_violation(format!(
+            "the kubelet of `{name}` is newer than the control plane"
+        ));
+    }
+    cluster.set_kubelet_version(name, &version);
+}
+
+pub(super) fn vnfm_kubernetes(shell: &Shell, words: &[&str]) -> Output {
+    let host = &shell.host;
+    if !shell.is_root() {
+        return Output::fail(1, "vnfm-kubernetes: permission denied\n");
+    }
+    match words {
+        ["versions"] => Output::ok(versions(host)),
+        ["keep"] => keep(host),
+        ["programs"] => {
+            put_back(host, "programs", "/usr/bin");
+            kubelet_restarted(host);
+            Output::default()
+        }
+        ["manifests"] => {
+            put_back(host, "manifests", MANIFESTS);
+            Output::default()
+        }
+        ["drop"] => {
+            host.disk().remove(COPIES);
+            Output::default()
+        }
+        ["components"] => {
+            let disk = host.disk();
+            let there = COMPONENTS
+                .iter()
+                .filter(|name| disk.is_file(&manifest(name)));
+            Output::ok(lines(there.map(|name| format!("{name}\n"))))
+        }
+        ["restart", component, id] => restart(host, component, id),
+        _ => Output::fail(
+            2,
+            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restart …\n",
+        ),
+    }
+}
+
+fn versions(host: &Host) -> String {
+    let programs = PROGRAMS[..2]
+        .iter()
+        .map(|name| format!("{name}={}\n", program_version(host, name)));
+    let disk = |component: &str| host.disk().text(&manifest(component));
+    let pods = COMPONENTS[1..].iter().filter_map(|name| {
+        let text = disk(name)?;
+        Some(format!("{name}={}\n", text.trim().rsplit(':').next()?))
+    });
+    lines(programs.chain(pods))
+}
+
+fn keep(host: &Host) -> Output {
+    let mut disk = host.disk();
+    let complete = format!("{COPIES}/complete");
+    if disk.is_file(&complete) {
+        return Output::default();
+    }
+    let programs = PROGRAMS.map(|name| (format!("/usr/bin/{name}"), format!("programs/{name}")));
+    let manifests = COMPONENTS.map(|name| (manifest(name), format!("manifests/{name}.yaml")));
+    for (path, copy) in programs.into_iter().chain(manifests) {
+        if let Some(content) = disk.read(&path) {
+            disk.write(&format!("{COPIES}/{copy}"), content, 0o700);
+        }
+    }
+    disk.write(&complete, "", 0o600);
+    Output::default()
+}
+
+fn put_back(host: &Host, folder: &str, to: &str) {
+    let mut disk = host.disk();
+    let below = format!("{COPIES}/{folder}/");
+    for path in disk.paths() {
+        let content = disk.read(&path);
+        if let (Some(name), Some(content)) = (path.strip_prefix(&below), content) {
+            disk.write(&format!("{to}/{name}"), content, 0o755);
+        }
+    }
+}
+
+/// The kubelet restarts the static pod; its mirror pod shows the label.
+fn restart(host: &Host, component: &str, id: &str) -> Output {
+    let found = cluster(host).and_then(|cluster| Some((node(host, &cluster)?, cluster)));
+    let Some((node, cluster)) = found else {
+        return Output::fail(1, "vnfm-kubernetes: the API server does not answer\n");
+    };
+    let node = node["metadata"]["name"].as_str().unwrap_or_default();
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": format!("{component}-{node}"), "namespace": "kube-system",
+            "annotations": { "kubernetes.io/config.mirror": "x" },
+            "labels": { "component": component, "tier": "control-plane", "vnfm.dev/restarted": id } },
+        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }],
+            "containers": [{ "name": component, "image": format!("registry.k8s.io/{component}:v1") }] } });
+    match cluster.apply(&pod.to_string()) {
+        Ok(_) => Output::default(),
+        Err(error) => Output::fail(1, format!("{error:#}\n")),
+    }
+}

@@ -1,0 +1,234 @@
+//! What an operator asks of a cluster between its instantiation and its termination: the parameter `cluster_action` of an
+//! operate request with `changeStateTo: STARTED`, which changes no server of a VNF that is STARTED.
+
+use crate::api::Api;
+use crate::certificates;
+use crate::cluster::connect;
+use crate::etcd::{self, EtcdParams};
+use crate::installer::Installer;
+use crate::logins;
+use crate::machine::Machine;
+use crate::params::Installation;
+use crate::plan::Plan;
+use crate::upgrade::{self, UpgradeParams, observe, shown};
+use crate::{addons, smoke_test};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use vnfm_plugin_sdk::Operate;
+use vnfm_plugin_sdk::prelude::*;
+
+/// `additionalParams` of an operate request: those of the instantiation, which are stored, and the action.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct OperateParams {
+    /// How the cluster was installed; taken from the instantiation unless the request has other values.
+    pub(crate) k8s_cluster_installation_param: Installation,
+    /// What to do on the cluster; nothing if absent.
+    pub(crate) cluster_action: Option<ClusterAction>,
+    /// For an upgrade.
+    #[serde(flatten)]
+    pub(crate) upgrade: UpgradeParams,
+    /// For a backup or a restore.
+    #[serde(flatten)]
+    pub(crate) etcd: EtcdParams,
+}
+
+/// `additionalParams` of a change of the VNF package: those of the instantiation, which are stored, and how to upgrade.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct PackageParams {
+    /// How the cluster was installed; taken from the instantiation unless the request has other values.
+    pub(crate) k8s_cluster_installation_param: Installation,
+    /// What the package upgrades, and how.
+    #[serde(flatten)]
+    pub(crate) upgrade: UpgradeParams,
+}
+
+/// An action on a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClusterAction {
+    /// Shows versions and certificates, and deletes logins that are no longer registered.
+    Check,
+    /// Upgrades Kubernetes.
+    Upgrade,
+    /// Applies the package's add-ons again, and waits until they are healthy.
+    ApplyAddons,
+    /// Renews the certificates of the control plane.
+    RenewCertificates,
+    /// Renews the login of the VIM.
+    RenewLogin,
+    /// Takes an encrypted snapshot of etcd.
+    Backup,
+    /// Restores a snapshot of etcd.
+    Restore,
+}
+
+/// Refuses an action that is not possible, before anything changes.
+///
+/// # Errors
+///
+/// `bad-parameters` if the VNF is stopped; for an upgrade those of [`upgrade::check`].
+pub(crate) async fn start(
+    cx: &HookContext,
+    request: &HookRequest<OperateParams>,
+) -> Result<Effects, DriverError> {
+    let params = &request.additional_params;
+    let Some(action) = params.cluster_action else {
+        return Ok(Effects::none());
+    };
+    if request.operate.as_ref().is_some_and(Operate::stops) {
+        let detail = "`cluster_action` requires changeStateTo STARTED: a cluster that is stopped cannot be changed";
+        return Err(DriverError::new("bad-parameters", detail).phase("preflight"));
+    }
+    if matches!(action, ClusterAction::Backup | ClusterAction::Restore) {
+        etcd::check(&params.etcd, action == ClusterAction::Restore)?;
+    }
+    if action == ClusterAction::Upgrade && request.instance.vnf_state.as_deref() != Some("STOPPED")
+    {
+        let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+        upgrade::check(cx, &mut plan, &params.upgrade).await?;
+    }
+    Ok(Effects::none())
+}
+
+/// Runs the action.
+///
+/// # Errors
+///
+/// Those of the action.
+pub(crate) async fn end(
+    cx: &HookContext,
+    request: &HookRequest<OperateParams>,
+) -> Result<Effects, DriverError> {
+    let params = &request.additional_params;
+    let Some(action) = params.cluster_action else {
+        return Ok(Effects::none());
+    };
+    let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+    match action {
+        ClusterAction::Upgrade => {
+            upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
+        }
+        ClusterAction::ApplyAddons => apply_addons(cx, &plan, Effects::none()).await,
+        // The API server need not respond.
+        ClusterAction::Backup => etcd::back_up(cx, &plan, &params.etcd).await,
+        ClusterAction::Restore => etcd::restore(cx, &plan, &params.etcd).await,
+        ClusterAction::Check | ClusterAction::RenewCertificates | ClusterAction::RenewLogin => {
+            let Some(api) = connect(cx, &mut plan).await? else {
+                return Ok(Effects::none().message("there is no cluster"));
+            };
+            logins::delete_old(cx, &plan, &request.instance).await?;
+            match action {
+                ClusterAction::RenewCertificates => certificates::renew(cx, &plan, &api).await,
+                ClusterAction::RenewLogin => logins::renew(cx, &plan, &api).await,
+                _ => check(cx, &plan, &api).await,
+            }
+        }
+    }
+}
+
+/// Undoes [`end`]. Only an upgrade can be taken back; what the others add does not need to be.
+///
+/// # Errors
+///
+/// Those of [`upgrade::undo`] and [`etcd::undo_restore`].
+pub(crate) async fn undo_end(
+    cx: &HookContext,
+    request: &HookRequest<OperateParams>,
+) -> Result<Effects, DriverError> {
+    let params = &request.additional_params;
+    if params.cluster_action == Some(ClusterAction::Restore) {
+        return etcd::undo_restore(cx).await;
+    }
+    if params.cluster_action != Some(ClusterAction::Upgrade) {
+        return Ok(Effects::none());
+    }
+    let plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+    upgrade::undo(cx, &plan).await
+}
+
+/// Refuses a change of the package whose upgrade is not possible, as far as the old package and the request can tell.
+///
+/// # Errors
+///
+/// Those of [`upgrade::check`].
+pub(crate) async fn package_start(
+    cx: &HookContext,
+    request: &HookRequest<PackageParams>,
+) -> Result<Effects, DriverError> {
+    let params = &request.additional_params;
+    if params.upgrade.kubernetes_version.is_none() {
+        return Ok(Effects::none());
+    }
+    let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+    // The archives of the old package are not those to install.
+    plan.packages.clear();
+    upgrade::check(cx, &mut plan, &params.upgrade).await?;
+    Ok(Effects::none())
+}
+
+/// Upgrades the cluster to what the new package contains, and applies its add-ons.
+///
+/// # Errors
+///
+/// Those of [`upgrade::run`] and [`addons::install`].
+pub(crate) async fn package_end(
+    cx: &HookContext,
+    request: &HookRequest<PackageParams>,
+) -> Result<Effects, DriverError> {
+    let params = &request.additional_params;
+    let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+    let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await?;
+    apply_addons(cx, &plan, upgraded).await
+}
+
+/// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it.
+async fn apply_addons(
+    cx: &HookContext,
+    plan: &Plan,
+    effects: Effects,
+) -> Result<Effects, DriverError> {
+    let installer = Installer::new(cx, plan);
+    let master = Machine::new(cx, plan, plan.first_control_plane());
+    addons::install(&installer, &master).await?;
+    smoke_test::run(&installer, &master).await?;
+    Ok(addons::shown(effects, plan))
+}
+
+/// Undoes [`package_end`].
+///
+/// # Errors
+///
+/// Those of [`upgrade::undo`].
+pub(crate) async fn undo_package_end(
+    cx: &HookContext,
+    request: &HookRequest<PackageParams>,
+) -> Result<Effects, DriverError> {
+    let plan = plan(
+        cx,
+        request,
+        &request.additional_params.k8s_cluster_installation_param,
+    )
+    .await?;
+    upgrade::undo(cx, &plan).await
+}
+
+async fn plan<P>(
+    cx: &HookContext,
+    request: &HookRequest<P>,
+    installation: &Installation,
+) -> Result<Plan, DriverError> {
+    Plan::new(request, installation, &cx.artifacts().await?)
+}
+
+/// Shows versions and certificates.
+async fn check(cx: &HookContext, plan: &Plan, api: &Api<'_>) -> Result<Effects, DriverError> {
+    let versions = observe(api, plan).await?;
+    let effects = certificates::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let certificates = effects.message.clone().unwrap_or_default();
+    let nodes = versions.nodes.len();
+    let not_ready = versions.nodes.iter().filter(|node| !node.is_ready).count();
+    Ok(effects.message(format!(
+        "Kubernetes {} on {nodes} nodes, {not_ready} of them not Ready; {certificates}",
+        versions.control_plane
+    )))
+}

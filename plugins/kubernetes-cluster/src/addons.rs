@@ -1,0 +1,429 @@
+//! Add-ons of a cluster: manifests of the package, applied one after the other once the nodes are Ready.
+//!
+//! ```text
+//! read ─ fill in values ─ namespaces, definitions ─ Established ─ all other objects ─ until they are healthy ─► next add-on
+//! ```
+//!
+//! Values are put into the parsed manifest, each as one scalar: no value becomes structure. What healthy means, [`problem`]
+//! says. Applying is idempotent, so that the attempt after a crash, a new package and the action `apply_addons` repeat all of
+//! it. Objects that a new manifest no longer has stay.
+
+use crate::installer::{Installer, KUBECTL};
+use crate::machine::{FOLDER, Machine, quote};
+use crate::params::AddOn;
+use crate::plan::Plan;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use vnfm_plugin_sdk::prelude::*;
+
+const PHASE: &str = "addons";
+/// The label of the objects of an add-on, with its name.
+const LABEL: &str = "vnfm.dev/addon";
+/// Objects that others need, applied before them.
+const FIRST: &[&str] = &["Namespace", "CustomResourceDefinition"];
+/// The largest manifest, in bytes.
+const MAX_MANIFEST: usize = 4 << 20;
+/// How long the objects of one add-on may take to be healthy, and the interval between two looks.
+pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_mins(5);
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Applies the add-ons of the plan in order, each once the one before is healthy.
+///
+/// # Errors
+///
+/// `addon-invalid` for a manifest that cannot be read or a value that nothing uses; `addons-failed` if the API server refuses an
+/// object; `addon-not-healthy`, naming the object and what is wrong with it.
+pub(crate) async fn install(
+    installer: &Installer<'_>,
+    master: &Machine<'_>,
+) -> Result<(), DriverError> {
+    for addon in &installer.plan.addons {
+        let text = format!("installing add-on {}", title(addon));
+        installer.report(92, &text).await;
+        let objects = read(installer.cx, addon).await?;
+        let (first, others): (Vec<_>, Vec<_>) = objects
+            .into_iter()
+            .partition(|object| FIRST.iter().any(|kind| object["kind"] == *kind));
+        for batch in [first, others] {
+            apply(master, &addon.name, &batch).await?;
+            wait_until_healthy(master, &title(addon), &batch).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds names and versions of the add-ons to what the instance shows.
+pub(crate) fn shown(effects: Effects, plan: &Plan) -> Effects {
+    if plan.addons.is_empty() {
+        return effects;
+    }
+    let version = |addon: &AddOn| addon.version.clone().unwrap_or_default();
+    let versions = plan.addons.iter();
+    let versions: BTreeMap<_, _> = versions
+        .map(|one| (one.name.clone(), version(one)))
+        .collect();
+    effects.metadata("addons", json!(versions))
+}
+
+/// Refuses add-ons that cannot be installed, before anything is.
+///
+/// # Errors
+///
+/// `bad-parameters`, naming the add-on.
+pub(crate) fn check(addons: &[AddOn], artifacts: &[String]) -> Result<(), DriverError> {
+    let mut names = BTreeSet::new();
+    for addon in addons {
+        let name = &addon.name;
+        let problem = if !is_dns_label(name) {
+            format!("the name of add-on `{name}` is not a DNS label (RFC 1123)")
+        } else if !names.insert(name) {
+            format!("two add-ons have the name `{name}`")
+        } else if !artifacts.contains(&addon.manifest) {
+            format!(
+                "the package has no `{}` for add-on `{name}`",
+                addon.manifest
+            )
+        } else {
+            continue;
+        };
+        return Err(DriverError::new("bad-parameters", problem).phase("preflight"));
+    }
+    Ok(())
+}
+
+fn is_dns_label(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(plain)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+fn title(addon: &AddOn) -> String {
+    match &addon.version {
+        Some(version) => format!("`{}` {version}", addon.name),
+        None => format!("`{}`", addon.name),
+    }
+}
+
+/// The objects of an add-on, with its values and our label.
+async fn read(cx: &HookContext, addon: &AddOn) -> Result<Vec<Value>, DriverError> {
+    let invalid = |reason: String| {
+        let detail = format!("`{}` of add-on `{}`: {reason}", addon.manifest, addon.name);
+        DriverError::new("addon-invalid", detail).phase(PHASE)
+    };
+    let bytes = cx.artifact(&addon.manifest).await?;
+    if bytes.len() > MAX_MANIFEST {
+        let (size, most) = (bytes.len(), MAX_MANIFEST);
+        return Err(invalid(format!("it has {size} bytes; {most} are allowed")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
+    let mut objects = objects(&text).map_err(invalid)?;
+    fill_in(&mut objects, addon).map_err(invalid)?;
+    for object in &mut objects {
+        if !object["metadata"]["name"].is_string() || !object["kind"].is_string() {
+            return Err(invalid(
+                "an object has no `kind` or no `metadata.name`".to_owned(),
+            ));
+        }
+        if !object["metadata"]["labels"].is_object() {
+            object["metadata"]["labels"] = json!({});
+        }
+        object["metadata"]["labels"][LABEL] = addon.name.as_str().into();
+    }
+    Ok(objects)
+}
+
+/// The objects of a manifest, those of its lists one by one.
+fn objects(text: &str) -> Result<Vec<Value>, String> {
+    let mut found = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(text) {
+        let mut object = Value::deserialize(document).map_err(|error| error.to_string())?;
+        match object["items"].take() {
+            Value::Array(items) if object["kind"] == "List" => found.extend(items),
+            _ if object.is_null() => {}
+            items => {
+                if !items.is_null() {
+                    object["items"] = items;
+                }
+                found.push(object);
+            }
+        }
+    }
+    if found.iter().all(Value::is_object) {
+        Ok(found)
+    } else {
+        Err("a document is not an object".to_owned())
+    }
+}
+
+/// Replaces each scalar `${NAME}` for which the add-on has a value.
+fn fill_in(objects: &mut [Value], addon: &AddOn) -> Result<(), String> {
+    let mut used = BTreeSet::new();
+    for object in objects {
+        fill_in_one(object, addon, &mut used);
+    }
+    let mut unused = addon.values.keys().filter(|name| !used.contains(*name));
+    match unused.next() {
+        Some(name) => Err(format!(
+            "no scalar is `${{{name}}}`, for which there is a value"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn fill_in_one(value: &mut Value, addon: &AddOn, used: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => {
+            let name = text
+                .strip_prefix("${")
+                .and_then(|rest| rest.strip_suffix('}'));
+            let given = name.and_then(|name| addon.values.get_key_value(name));
+            if let Some((name, given)) = given {
+                used.insert(name.clone());
+                *value = json!(given);
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|one| fill_in_one(one, addon, used)),
+        Value::Object(all) => {
+            for one in all.values_mut() {
+                fill_in_one(one, addon, used);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Applies objects, as the file `name` of our folder on the host.
+pub(crate) async fn apply(
+    master: &Machine<'_>,
+    name: &str,
+    objects: &[Value],
+) -> Result<(), DriverError> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let path = format!("{FOLDER}/addon-{name}.yaml");
+    let text: String = objects.iter().map(|one| format!("---\n{one}\n")).collect();
+    master.put(Upload::new(&path, text), PHASE).await?;
+    let line = format!("{KUBECTL} apply --server-side --force-conflicts -f {path}");
+    master.run(PHASE, &line).await.map(drop)
+}
+
+/// Waits until these objects are healthy.
+///
+/// # Errors
+///
+/// `addon-not-healthy` after [`HEALTH_TIMEOUT`].
+pub(crate) async fn wait_until_healthy(
+    master: &Machine<'_>,
+    title: &str,
+    objects: &[Value],
+) -> Result<(), DriverError> {
+    let mut left = HEALTH_TIMEOUT;
+    loop {
+        let Some(problem) = first_problem(master, objects).await? else {
+            return Ok(());
+        };
+        if left.is_zero() {
+            let detail = format!("{title} is not healthy: {problem}");
+            let error = DriverError::new("addon-not-healthy", detail).retryable();
+            return Err(error.phase(PHASE));
+        }
+        left = left.saturating_sub(HEALTH_INTERVAL);
+        let reason = format!("{title}: {problem}");
+        master.cx.pause(&reason, HEALTH_INTERVAL).await?;
+    }
+}
+
+async fn first_problem(
+    master: &Machine<'_>,
+    objects: &[Value],
+) -> Result<Option<String>, DriverError> {
+    for object in objects.iter().filter(|object| has_health(object)) {
+        let text = |member: &Value| member.as_str().unwrap_or_default().to_owned();
+        let (kind, metadata) = (text(&object["kind"]), &object["metadata"]);
+        let (name, namespace) = (text(&metadata["name"]), text(&metadata["namespace"]));
+        let scope = match namespace.as_str() {
+            "" => String::new(),
+            namespace => format!(" -n {}", quote(namespace)),
+        };
+        let line = format!(
+            "{KUBECTL} get {}/{}{scope} -o json",
+            kind.to_lowercase(),
+            quote(&name)
+        );
+        let output = master.try_run(PHASE, &line, Secret::default()).await?;
+        let found = serde_json::from_str::<Value>(&output.stdout);
+        let problem = match found {
+            Ok(found) if output.ok() => problem(&found),
+            _ => Some(output.stderr.trim().to_owned()),
+        };
+        if let Some(problem) = problem {
+            return Ok(Some(format!("{kind} `{name}`: {problem}")));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the status of an object tells its health.
+fn has_health(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    COUNTS.iter().any(|(known, ..)| *known == kind)
+        || CONDITIONS.iter().any(|(known, _)| *known == kind)
+}
+
+/// Kinds of workloads: the number of pods that they want, 1 if absent, and the number of those that they have.
+const COUNTS: &[(&str, &str, &[&str])] = &[
+    (
+        "Deployment",
+        "/spec/replicas",
+        &["/status/updatedReplicas", "/status/availableReplicas"],
+    ),
+    (
+        "StatefulSet",
+        "/spec/replicas",
+        &["/status/updatedReplicas", "/status/readyReplicas"],
+    ),
+    (
+        "DaemonSet",
+        "/status/desiredNumberScheduled",
+        &["/status/updatedNumberScheduled", "/status/numberAvailable"],
+    ),
+];
+
+/// Kinds with a condition that must be `True`.
+const CONDITIONS: &[(&str, &str)] = &[
+    ("CustomResourceDefinition", "Established"),
+    ("APIService", "Available"),
+    ("Job", "Complete"),
+];
+
+/// Why an object is not healthy.
+fn problem(object: &Value) -> Option<String> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let number = |path: &str| object.pointer(path).and_then(Value::as_i64);
+    if let Some((_, condition)) = CONDITIONS.iter().find(|(known, _)| *known == kind) {
+        let conditions = object["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let seen = conditions.find(|seen| seen["type"] == *condition);
+        if seen.is_some_and(|seen| seen["status"] == "True") {
+            return None;
+        }
+        let message = seen.and_then(|seen| seen["message"].as_str());
+        let message = message.map_or(String::new(), |text| format!(": {text}"));
+        return Some(format!("it is not {condition}{message}"));
+    }
+    let (_, wanted, counts) = COUNTS.iter().find(|(known, ..)| *known == kind)?;
+    if number("/status/observedGeneration") < number("/metadata/generation") {
+        return Some("its controller has not observed it yet".to_owned());
+    }
+    let wanted = number(wanted).unwrap_or(1);
+    let counts = counts.iter().map(|path| number(path).unwrap_or(0));
+    let ready = counts.min().unwrap_or(0);
+    (ready < wanted).then(|| format!("{ready} of {wanted} pods are ready"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, fill_in, objects, problem};
+    use crate::params::AddOn;
+    use serde_json::{Value, json};
+
+    fn addon(values: &Value) -> AddOn {
+        let addon = json!({ "name": "metrics", "manifest": "m.yaml", "values": values });
+        serde_json::from_value(addon).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_always_one_scalar() {
+        let text = "kind: ConfigMap\nmetadata: {name: a}\ndata: {line: '${TEXT}', other: 'x ${TEXT}', port: '${PORT}'}\n";
+        let mut all = objects(text).unwrap();
+        let evil = "a\nkind: ClusterRoleBinding\n---\n${PORT}";
+        fill_in(&mut all, &addon(&json!({ "TEXT": evil, "PORT": 80 }))).unwrap();
+        let expected = json!({ "line": evil, "other": "x ${TEXT}", "port": 80 });
+        assert_eq!((all.len(), &all[0]["data"]), (1, &expected));
+    }
+
+    #[test]
+    fn a_value_that_nothing_uses_is_refused() {
+        let mut all = objects("kind: A\n").unwrap();
+        let error = fill_in(&mut all, &addon(&json!({ "TYPO": "x" }))).unwrap_err();
+        assert!(error.contains("`${TYPO}`"), "{error}");
+    }
+
+    #[test]
+    fn documents_and_lists_are_read_and_others_are_refused() {
+        let text = "kind: A\n---\n---\nkind: List\nitems: [{kind: B}, {kind: C}]\n";
+        let kinds: Vec<_> = objects(text)
+            .unwrap()
+            .into_iter()
+            .map(|one| one["kind"].clone())
+            .collect();
+        assert_eq!(kinds, ["A", "B", "C"]);
+        assert!(objects("- a\n").is_err());
+        assert!(objects("a: [\n").is_err());
+    }
+
+    #[test]
+    fn add_ons_are_checked_before_anything_is_installed() {
+        let artifacts = ["m.yaml".to_owned()];
+        let mut all = vec![addon(&json!({}))];
+        check(&all, &artifacts).unwrap();
+        let refused =
+            |all: &[AddOn], artifacts: &[String]| check(all, artifacts).unwrap_err().to_string();
+        assert!(refused(&all, &[]).contains("`m.yaml`"));
+        all.push(all[0].clone());
+        assert!(refused(&all, &artifacts).contains("two add-ons"));
+        all[1].name = "a; reboot".to_owned();
+        assert!(refused(&all, &artifacts).contains("DNS label"));
+    }
+
+    #[test]
+    fn health_is_read_from_status() {
+        let deployment = |status: Value| json!({ "kind": "Deployment", "metadata": { "generation": 2 }, "spec": { "replicas": 2 }, "status": status });
+        let table = [
+            (
+                deployment(json!({ "observedGeneration": 1 })),
+                Some("not observed"),
+            ),
+            (
+                deployment(
+                    json!({ "observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1 }),
+                ),
+                Some("1 of 2"),
+            ),
+            (
+                deployment(
+                    json!({ "observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2 }),
+                ),
+                None,
+            ),
+            (
+                json!({ "kind": "DaemonSet", "status": { "desiredNumberScheduled": 3 } }),
+                Some("0 of 3"),
+            ),
+            (
+                json!({ "kind": "CustomResourceDefinition", "status": {} }),
+                Some("not Established"),
+            ),
+            (
+                json!({ "kind": "APIService", "status": { "conditions": [{ "type": "Available", "status": "False", "message": "no endpoints" }] } }),
+                Some("no endpoints"),
+            ),
+            (json!({ "kind": "ConfigMap" }), None),
+        ];
+        for (object, expected) in table {
+            let found = problem(&object);
+            match expected {
+                Some(text) => assert!(
+                    found.as_deref().is_some_and(|found| found.contains(text)),
+                    "{object}: {found:?}"
+                ),
+                None => assert_eq!(found, None, "{object}"),
+            }
+        }
+    }
+}

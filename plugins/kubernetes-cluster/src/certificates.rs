@@ -1,0 +1,252 @@
+//! The certificates of the control plane: when they expire, and their renewal.
+//!
+//! ```text
+//! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd ─► API server ─► controller manager ─► scheduler
+//! ```
+//!
+//! A component reads its certificates when it starts. Each is restarted by a label in its manifest, and must be Ready
+//! before the next one: with several control-plane nodes there is always one that responds. The label is that of the
+//! operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
+
+use crate::api::Api;
+use crate::join_tokens::random_token;
+use crate::machine::Machine;
+use crate::plan::Plan;
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+use vnfm_plugin_sdk::Object;
+use vnfm_plugin_sdk::prelude::*;
+
+const PHASE: &str = "certificates";
+/// The checkpoint with the label's value.
+const RENEWAL: &str = "renewal";
+/// The label that `vnfm-kubernetes restart` sets.
+const RESTARTED: &str = "vnfm.dev/restarted";
+/// How long a component may take to be Ready again, and the interval between two looks.
+const READY_TIMEOUT: Duration = Duration::from_mins(5);
+const READY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What `kubeadm certs check-expiration -o json` prints.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Expirations {
+    certificates: Vec<Certificate>,
+    certificate_authorities: Vec<Certificate>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Certificate {
+    name: String,
+    expiration_date: Option<String>,
+    #[serde(default)]
+    missing: bool,
+}
+
+impl Expirations {
+    /// Each certificate's time of expiry, in UTC.
+    fn dates(self) -> Object {
+        let all = self
+            .certificates
+            .into_iter()
+            .chain(self.certificate_authorities);
+        let present = all.filter(|certificate| !certificate.missing);
+        present
+            .filter_map(|certificate| Some((certificate.name, certificate.expiration_date?.into())))
+            .collect()
+    }
+}
+
+/// Adds to `effects` when the certificates of each control-plane node expire, with a message that names the first.
+///
+/// # Errors
+///
+/// `certificates-failed` if kubeadm cannot read them.
+pub(crate) async fn show(
+    cx: &HookContext,
+    plan: &Plan,
+    effects: Effects,
+) -> Result<Effects, DriverError> {
+    let mut all = Object::new();
+    for node in &plan.control_planes {
+        let host = Machine::new(cx, plan, node);
+        let printed = host
+            .run(PHASE, "kubeadm certs check-expiration -o json")
+            .await?
+            .stdout;
+        let expirations: Expirations = serde_json::from_str(printed.trim()).map_err(|error| {
+            host.refusal(
+                "certificates-failed",
+                PHASE,
+                format!("kubeadm printed no list of certificates: {error}"),
+            )
+        })?;
+        all.insert(node.name.clone(), expirations.dates().into());
+    }
+    let first = first_to_expire(&all);
+    let effects = effects.metadata("certificateExpiry", all);
+    Ok(match first {
+        Some((node, name, date)) => effects.message(format!(
+            "the first certificate to expire is `{name}` on `{node}`, at {date}"
+        )),
+        None => effects.message("the control plane has no certificates of kubeadm"),
+    })
+}
+
+/// Node, name and time of the certificate that expires first.
+fn first_to_expire(all: &Object) -> Option<(String, String, String)> {
+    let on_nodes = all
+        .iter()
+        .filter_map(|(node, dates)| Some((node, dates.as_object()?)));
+    let dates =
+        on_nodes.flat_map(|(node, dates)| dates.iter().map(move |(name, date)| (node, name, date)));
+    let dated = dates.filter_map(|(node, name, date)| Some((date.as_str()?, node, name)));
+    // All times are in UTC and of one format, so that their order is that of their texts.
+    dated
+        .min()
+        .map(|(date, node, name)| (node.clone(), name.clone(), date.to_owned()))
+}
+
+/// Renews the certificates of all control-plane nodes, one node after the other.
+///
+/// # Errors
+///
+/// `certificates-failed` if kubeadm cannot renew them, for example because their CA's key is not on the host; `timed-out`
+/// if a component is not Ready with them.
+pub(crate) async fn renew(
+    cx: &HookContext,
+    plan: &Plan,
+    api: &Api<'_>,
+) -> Result<Effects, DriverError> {
+    let id = operation_id(cx, plan, RENEWAL).await?;
+    for node in &plan.control_planes {
+        cx.progress(10, &format!("renewing the certificates on `{}`", node.name))
+            .await;
+        let renewal = Renewal {
+            api,
+            host: Machine::new(cx, plan, node),
+            id: &id,
+        };
+        renewal.run().await?;
+    }
+    let effects = show(cx, plan, Effects::none()).await?;
+    let message = format!(
+        "renewed; {}",
+        effects.message.as_deref().unwrap_or_default()
+    );
+    Ok(effects.message(message))
+}
+
+/// An id of this operation: six letters and digits, stored as this checkpoint.
+pub(crate) async fn operation_id(
+    cx: &HookContext,
+    plan: &Plan,
+    checkpoint: &str,
+) -> Result<String, DriverError> {
+    if let Some(id) = cx.checkpoint(checkpoint).await? {
+        return Ok(id);
+    }
+    let random = random_token(&Machine::new(cx, plan, plan.first_control_plane()))?;
+    let id: String = random.reveal().chars().take(6).collect();
+    cx.save_checkpoint(checkpoint, &id).await?;
+    Ok(id)
+}
+
+/// The renewal on one control-plane node.
+struct Renewal<'a> {
+    api: &'a Api<'a>,
+    host: Machine<'a>,
+    id: &'a str,
+}
+
+impl Renewal<'_> {
+    async fn run(&self) -> Result<(), DriverError> {
+        self.host.reach_node().await?;
+        let components = self.host.kubernetes(PHASE, "components").await?;
+        let components: Vec<_> = components.split_whitespace().collect();
+        let mut is_renewed = false;
+        for component in components {
+            if self.is_restarted(component).await? {
+                is_renewed = true;
+                continue;
+            }
+            if !is_renewed {
+                self.host.step(PHASE, "kubeadm certs renew all").await?;
+                is_renewed = true;
+            }
+            self.host
+                .kubernetes(PHASE, &format!("restart {component} {}", self.id))
+                .await?;
+            self.wait_for(component).await?;
+        }
+        Ok(())
+    }
+
+    async fn wait_for(&self, component: &str) -> Result<(), DriverError> {
+        let condition = format!(
+            "`{component}` on `{}` to be Ready with its new certificates",
+            self.host.node.name
+        );
+        let is_restarted = || async {
+            match self.is_restarted(component).await {
+                Ok(is_restarted) => Ok(is_restarted.then_some(())),
+                // The API server cannot respond while it, or etcd, starts.
+                Err(error) if error.retryable && error.code != "cancelled" => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.host
+            .cx
+            .wait_until(&condition, READY_INTERVAL, READY_TIMEOUT, is_restarted)
+            .await
+    }
+
+    /// Whether the static pod runs with the label of this operation.
+    async fn is_restarted(&self, component: &str) -> Result<bool, DriverError> {
+        let path = format!(
+            "/api/v1/namespaces/kube-system/pods/{component}-{}",
+            self.host.node.name
+        );
+        let pod = self.api.find(&path).await?.unwrap_or_default();
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        let is_ready = conditions.any(|seen| seen["type"] == "Ready" && seen["status"] == "True");
+        Ok(is_ready && pod["metadata"]["labels"][RESTARTED] == self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expirations, first_to_expire};
+    use serde_json::json;
+    use vnfm_plugin_sdk::Object;
+
+    #[test]
+    fn the_first_certificate_to_expire_is_found() {
+        let printed = json!({ "kind": "CertificateExpirationInfo",
+            "certificates": [
+                { "name": "admin.conf", "expirationDate": "2027-11-28T10:00:00Z", "residualTime": 9, "missing": false },
+                { "name": "apiserver", "expirationDate": "2027-03-01T10:00:00Z", "missing": false },
+                { "name": "super-admin.conf", "expirationDate": null, "missing": true },
+            ],
+            "certificateAuthorities": [{ "name": "ca", "expirationDate": "2036-11-25T10:00:00Z" }] });
+        let read: Expirations = serde_json::from_value(printed).unwrap();
+        let dates = read.dates();
+        assert_eq!(
+            dates.keys().collect::<Vec<_>>(),
+            ["admin.conf", "apiserver", "ca"]
+        );
+        let mut all = Object::new();
+        all.insert("m1".into(), dates.into());
+        let first = first_to_expire(&all).unwrap();
+        assert_eq!(
+            first,
+            (
+                "m1".into(),
+                "apiserver".into(),
+                "2027-03-01T10:00:00Z".into()
+            )
+        );
+    }
+}

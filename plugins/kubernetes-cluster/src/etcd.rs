@@ -1,0 +1,309 @@
+//! Snapshots of etcd: encrypted files on the control-plane nodes, and the way back to one of them.
+//!
+//! ```text
+//! backup    each control-plane node that responds:  snapshot ─► encrypted ─► `/var/lib/vnfm/etcd/NAME.db.enc`; old ones go
+//! restore   the first that has the snapshot:  etcd and API server stop ─► one member with its data ─► both start
+//!           the others:                       etcd and API server stop, until a heal replaces the node
+//! ```
+//!
+//! A restore needs neither API server nor quorum, for it is the way back when both are gone. The passphrase is in the request
+//! alone: the VNFM does not keep it, and without it a snapshot is of no use. A snapshot's name begins with the cluster's CA, so
+//! that it is not restored into another cluster.
+
+use crate::access::Access;
+use crate::certificates::operation_id;
+use crate::installer::{Installer, KUBECTL, read_ca};
+use crate::machine::{FOLDER, Machine};
+use crate::plan::{Node, Plan};
+use crate::secrets::ca_hash;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::time::Duration;
+use vnfm_plugin_sdk::Object;
+use vnfm_plugin_sdk::prelude::*;
+
+const PHASE: &str = "etcd";
+const SCRIPT: &str = "/run/vnfm/vnfm-etcd";
+/// Run through `sh`, because `/run` is mounted `noexec` on many images.
+const RUN: &str = "sh /run/vnfm/vnfm-etcd";
+const SCRIPT_TEXT: &str = include_str!("vnfm-etcd.sh");
+/// The checkpoint with the name of the snapshot that a backup takes.
+const NAME: &str = "etcd-snapshot";
+/// The checkpoint with the id of a restore that has begun: from then on there is no way back.
+const RESTORING: &str = "etcd-restore";
+/// How long the API server may take to respond after a restore, and the interval between two looks.
+const API_TIMEOUT: Duration = Duration::from_mins(5);
+const API_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Which snapshot, and how it is encrypted.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct EtcdParams {
+    /// The passphrase that encrypts a snapshot, at least 12 characters; mandatory for a backup and for its restore.
+    #[serde(rename = "etcd_passphrase")]
+    passphrase: Option<Secret>,
+    /// For a restore: the name of the snapshot, as the backup has shown it.
+    #[serde(rename = "etcd_snapshot")]
+    snapshot: Option<String>,
+    /// For a backup: how many snapshots each control-plane node keeps; 5 if absent.
+    #[serde(rename = "etcd_snapshots_to_keep", default = "five")]
+    #[schemars(range(min = 1, max = 1000))]
+    keep: u32,
+}
+
+fn five() -> u32 {
+    5
+}
+
+impl EtcdParams {
+    fn passphrase(&self) -> Result<&Secret, DriverError> {
+        let usable = |secret: &&Secret| {
+            secret.reveal().len() >= 12 && !secret.reveal().contains(['\n', '\0'])
+        };
+        self.passphrase.as_ref().filter(usable).ok_or_else(|| {
+            let detail = "`etcd_passphrase` must be given, one line of at least 12 characters";
+            DriverError::new("bad-parameters", detail).phase("preflight")
+        })
+    }
+
+    fn snapshot(&self) -> Result<&str, DriverError> {
+        let is_plain = |name: &&str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        };
+        self.snapshot.as_deref().filter(is_plain).ok_or_else(|| {
+            let detail =
+                "`etcd_snapshot` must name the snapshot to restore, as the backup has shown it";
+            DriverError::new("bad-parameters", detail).phase("preflight")
+        })
+    }
+}
+
+/// Refuses a backup or restore whose parameters are not usable.
+///
+/// # Errors
+///
+/// `bad-parameters`.
+pub(crate) fn check(params: &EtcdParams, is_restore: bool) -> Result<(), DriverError> {
+    params.passphrase()?;
+    if is_restore {
+        params.snapshot()?;
+    }
+    Ok(())
+}
+
+/// Takes a snapshot on each control-plane node that responds, and shows those that exist.
+///
+/// # Errors
+///
+/// `etcd-failed` with what failed on the last node, if there is a snapshot on none.
+pub(crate) async fn back_up(
+    cx: &HookContext,
+    plan: &Plan,
+    params: &EtcdParams,
+) -> Result<Effects, DriverError> {
+    let passphrase = params.passphrase()?;
+    let mut name: Option<String> = cx.checkpoint(NAME).await?;
+    let mut failure = DriverError::new("etcd-failed", "no control-plane node responds")
+        .phase(PHASE)
+        .retryable();
+    let (mut snapshots, mut nodes) = (Object::new(), Vec::new());
+    for node in &plan.control_planes {
+        let host = Machine::new(cx, plan, node);
+        match save(&host, (&mut name, passphrase), params.keep).await {
+            Ok(listed) => {
+                snapshots.insert(node.name.clone(), listed.into());
+                nodes.push(node);
+            }
+            Err(error) => {
+                cx.warn(&format!("no snapshot on `{}`: {}", node.name, error.detail));
+                failure = error;
+            }
+        }
+    }
+    let Some(name) = name.filter(|_| !nodes.is_empty()) else {
+        return Err(failure);
+    };
+    let nodes = crate::cluster::names(nodes);
+    let message = format!(
+        "etcd snapshot `{name}` is on {nodes}, encrypted with the passphrase of the request"
+    );
+    Ok(Effects::none()
+        .metadata("etcdSnapshots", snapshots)
+        .message(message))
+}
+
+/// Takes a snapshot on one node, and names it if it has no name yet; the snapshots on the node.
+async fn save(
+    host: &Machine<'_>,
+    (name, passphrase): (&mut Option<String>, &Secret),
+    keep: u32,
+) -> Result<Object, DriverError> {
+    reach(host).await?;
+    let name = if let Some(name) = name {
+        name
+    } else {
+        let new = new_name(host).await?;
+        host.cx.save_checkpoint(NAME, &new).await?;
+        name.insert(new)
+    };
+    let file = put_passphrase(host, passphrase).await?;
+    host.step_with(PHASE, &file, &format!("{RUN} save {name} {file} {keep}"))
+        .await?;
+    list(host).await
+}
+
+/// The snapshots on a node: size in bytes and SHA-256 by name.
+async fn list(host: &Machine<'_>) -> Result<Object, DriverError> {
+    let listed = host.run(PHASE, &format!("{RUN} list")).await?.stdout;
+    let snapshots = listed.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (name, bytes, hash) = (
+            words.next()?,
+            words.next()?.parse::<u64>().ok()?,
+            words.next()?,
+        );
+        Some((name.to_owned(), json!({ "bytes": bytes, "sha256": hash })))
+    });
+    Ok(snapshots.collect())
+}
+
+/// Restores a snapshot, and returns the cluster's login at that time as that of the VIM.
+///
+/// # Errors
+///
+/// `no-snapshot` if no node that responds has it, `other-cluster` if it is that of another cluster, both before anything
+/// changes; `etcd-failed` if the passphrase is another.
+pub(crate) async fn restore(
+    cx: &HookContext,
+    plan: &Plan,
+    params: &EtcdParams,
+) -> Result<Effects, DriverError> {
+    let (name, passphrase) = (params.snapshot()?, params.passphrase()?);
+    let (node, others) = find(cx, plan, name).await?;
+    let host = Machine::new(cx, plan, node);
+    let id = operation_id(cx, plan, RESTORING).await?;
+    for other in &others {
+        cx.progress(10, &format!("stopping etcd on `{}`", other.name))
+            .await;
+        let other = Machine::new(cx, plan, other);
+        other.step(PHASE, &format!("{RUN} stop")).await?;
+    }
+    cx.progress(30, &format!("restoring `{name}` on `{}`", node.name))
+        .await;
+    let file = put_passphrase(&host, passphrase).await?;
+    let address = if node.address.contains(':') {
+        format!("[{}]", node.address)
+    } else {
+        node.address.clone()
+    };
+    let line = format!(
+        "{RUN} restore {name} {file} {} https://{address}:2380 {id}",
+        node.name
+    );
+    host.step_with(PHASE, &file, &line).await?;
+    wait_for_api(&host).await?;
+    let ca = read_ca(&host).await?;
+    let access = Access {
+        endpoint: plan.url(),
+        ca_hash: ca_hash(&ca),
+        ca,
+        bearer_token: Installer::new(cx, plan).credentials(&host).await?,
+        certificate_key: None,
+    };
+    let left = match others.as_slice() {
+        [] => String::new(),
+        others => format!(
+            "; heal {} one after the other",
+            crate::cluster::names(others.iter().copied())
+        ),
+    };
+    let message = format!(
+        "the cluster has the data of `{name}` on `{}`{left}",
+        node.name
+    );
+    Ok(Effects::none()
+        .register_vim(access.into_vim(&plan.vim_name))
+        .message(message))
+}
+
+/// The first control-plane node with the snapshot, and the others that respond.
+async fn find<'a>(
+    cx: &HookContext,
+    plan: &'a Plan,
+    name: &str,
+) -> Result<(&'a Node, Vec<&'a Node>), DriverError> {
+    let (mut found, mut others) = (None, Vec::new());
+    for node in &plan.control_planes {
+        let host = Machine::new(cx, plan, node);
+        if !host.answers().await {
+            continue;
+        }
+        reach(&host).await?;
+        if found.is_some() || !list(&host).await?.contains_key(name) {
+            others.push(node);
+            continue;
+        }
+        if name.split('-').next() != new_name(&host).await?.split('-').next() {
+            let detail = format!(
+                "snapshot `{name}` is that of a cluster with another CA: its data are of no use here"
+            );
+            return Err(host.refusal("other-cluster", "preflight", detail));
+        }
+        found = Some(node);
+    }
+    found.map(|node| (node, others)).ok_or_else(|| {
+        let detail = format!(
+            "no control-plane node that responds has the snapshot `{name}`: put its file `{name}.db.enc` into \
+             `/var/lib/vnfm/etcd` of one of them"
+        );
+        DriverError::new("no-snapshot", detail).phase("preflight")
+    })
+}
+
+/// Refuses to undo a restore that has begun.
+///
+/// # Errors
+///
+/// `restore-irreversible`.
+pub(crate) async fn undo_restore(cx: &HookContext) -> Result<Effects, DriverError> {
+    if cx.checkpoint::<String>(RESTORING).await?.is_none() {
+        return Ok(Effects::none());
+    }
+    let detail = "the restore has begun, and what was written since the snapshot is not brought back: retry the operation; the \
+                  data before it are in `vnfm-before` of etcd's folder";
+    Err(DriverError::new("restore-irreversible", detail).phase(PHASE))
+}
+
+async fn reach(host: &Machine<'_>) -> Result<(), DriverError> {
+    host.reach_known().await?;
+    host.put(Upload::new(SCRIPT, SCRIPT_TEXT).mode("0700"), PHASE)
+        .await
+}
+
+async fn put_passphrase(host: &Machine<'_>, passphrase: &Secret) -> Result<String, DriverError> {
+    let path = format!("{FOLDER}/etcd-passphrase");
+    host.put(
+        Upload::new(&path, format!("{}\n", passphrase.reveal())),
+        PHASE,
+    )
+    .await?;
+    Ok(path)
+}
+
+/// A name for a new snapshot. What precedes the `-` identifies the cluster: the beginning of its CA's SHA-256.
+async fn new_name(host: &Machine<'_>) -> Result<String, DriverError> {
+    let name = host.run(PHASE, &format!("{RUN} name")).await?.stdout;
+    Ok(name.trim().to_owned())
+}
+
+async fn wait_for_api(host: &Machine<'_>) -> Result<(), DriverError> {
+    let line = format!("{KUBECTL} get --raw /readyz");
+    let responds = || async {
+        let output = host.try_run(PHASE, &line, Secret::default()).await?;
+        Ok(output.ok().then_some(()))
+    };
+    let condition = format!("the API server on `{}` to be ready", host.node.name);
+    host.cx
+        .wait_until(&condition, API_INTERVAL, API_TIMEOUT, responds)
+        .await
+}

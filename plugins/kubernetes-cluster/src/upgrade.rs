@@ -1,0 +1,484 @@
+//! Upgrades Kubernetes, from top to bottom.
+//!
+//! ```text
+//! check ─► control planes, one after the other ──────► workers, `parallel_upgrades` at a time ─► done
+//!          copy ─ kubeadm ─ `upgrade apply`, on the    copy ─ kubeadm ─ drain ─ `upgrade node`
+//!          others `upgrade node` ─ drain ─ kubelet     ─ kubelet ─ Ready ─ pods run again
+//! ```
+//!
+//! What [`Versions::check`] refuses changes nothing. What is left to do follows from the versions that are observed, so that
+//! the attempt after a crash goes on where the last one ended. A worker whose upgrade fails gets its programs and settings
+//! back; so does the first control-plane node, with its manifests. Once `kubeadm upgrade apply` has ended well, the cluster's
+//! data are those of the new version: that is stored as a checkpoint, and from then on there is only the way forward.
+
+use crate::api::{Api, ClusterNode};
+use crate::cluster::{connect, find_node, names};
+use crate::drain::{Drain, DrainOptions};
+use crate::installer::{Installer, first_failure};
+use crate::machine::{Machine, StepState};
+use crate::params::DrainParams;
+use crate::plan::{Node, Plan};
+use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
+use crate::programs::{PHASE, Programs};
+use crate::versions::{NodeVersion, Version, Versions, target};
+use futures::future::join_all;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::time::Duration;
+use vnfm_plugin_sdk::Object;
+use vnfm_plugin_sdk::prelude::*;
+
+/// The checkpoint with the version to which an upgrade has begun.
+const BEGUN: &str = "upgrade";
+/// The checkpoint with the version of the control plane, once there is no way back.
+const APPLIED: &str = "upgrade-applied";
+/// The steps that run kubeadm.
+const APPLY: &str = "upgrade-apply";
+const UPGRADE_NODE: &str = "upgrade-node";
+/// The path of the object in which kubeadm records the version.
+const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+/// How long a node may take to be Ready with its new kubelet, and the interval between two looks.
+const READY_TIMEOUT: Duration = Duration::from_mins(5);
+const READY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How to upgrade a cluster.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct UpgradeParams {
+    /// The version to upgrade to, such as `v1.36.2`; that of the package's archives if absent.
+    pub(crate) kubernetes_version: Option<String>,
+    /// How many workers to upgrade at a time; 1 if absent.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 100))]
+    pub(crate) parallel_upgrades: u32,
+    /// How to drain the nodes.
+    #[serde(flatten)]
+    pub(crate) drain: DrainParams,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Refuses an upgrade that is not possible, before anything changes; without a version that is known yet, checks nothing.
+///
+/// # Errors
+///
+/// Those of [`Versions::check`]; `bad-parameters`; `upgrade-unsupported` for a cluster that the vendor's script installed.
+pub(crate) async fn check(
+    cx: &HookContext,
+    plan: &mut Plan,
+    params: &UpgradeParams,
+) -> Result<(), DriverError> {
+    let Some(to) = planned(plan, params)? else {
+        return Ok(());
+    };
+    let Some(api) = connect(cx, plan).await? else {
+        return Ok(());
+    };
+    observe(&api, plan).await?.check(to)
+}
+
+/// Upgrades the cluster; does nothing if neither parameter nor package names a version.
+///
+/// # Errors
+///
+/// Those of [`check`]; the error of the first host that failed. A retry goes on with what is left.
+pub(crate) async fn run(
+    cx: &HookContext,
+    plan: &mut Plan,
+    (params, dependents): (&UpgradeParams, &[Dependent]),
+) -> Result<Effects, DriverError> {
+    let Some(to) = planned(plan, params)? else {
+        return Ok(
+            Effects::none().message("no version of Kubernetes is named: nothing is upgraded")
+        );
+    };
+    let Some(api) = connect(cx, plan).await? else {
+        return Ok(Effects::none().message("there is no cluster"));
+    };
+    let upgrade = Upgrade {
+        api: &api,
+        plan,
+        installer: Installer::new(cx, plan),
+        drain: DrainOptions::from(&params.drain).without_reset(),
+        dependents,
+        to,
+    };
+    upgrade.begin().await?;
+    upgrade.control_planes().await?;
+    upgrade.workers(params.parallel_upgrades).await?;
+    upgrade.drop_copies().await?;
+    upgrade
+        .installer
+        .report(100, "the upgrade is complete")
+        .await;
+    let versions = observe(&api, plan).await?;
+    Ok(shown(Effects::none(), &versions)
+        .message(format!("Kubernetes {to} runs on {}", names(plan.nodes()))))
+}
+
+/// Takes an upgrade back that has not been applied.
+///
+/// # Errors
+///
+/// `upgrade-irreversible` once `kubeadm upgrade apply` has ended well.
+pub(crate) async fn undo(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError> {
+    let Some(to) = cx.checkpoint::<Version>(BEGUN).await? else {
+        return Ok(Effects::none());
+    };
+    // No other host was touched before that.
+    let node = plan.first_control_plane();
+    let host = Machine::new(cx, plan, node);
+    host.reach_node().await?;
+    if host.state(APPLY).await? == StepState::Running
+        && let Err(error) = host.finish(APPLY).await
+    {
+        cx.info(&format!(
+            "`kubeadm upgrade apply` on `{}`: {}",
+            node.name, error.detail
+        ));
+    }
+    let has_ended_well = host.state(APPLY).await? == StepState::Done(0);
+    let is_lost = host.state(APPLY).await? == StepState::Absent;
+    let is_new = host
+        .installed()
+        .await?
+        .control_plane()
+        .is_some_and(|version| version >= to);
+    let is_applied = cx.checkpoint::<Version>(APPLIED).await?.is_some();
+    if is_applied || has_ended_well || (is_lost && is_new) {
+        let detail = format!(
+            "the control plane has {to}, and Kubernetes has no way back: retry the operation, which upgrades what is left"
+        );
+        return Err(host.refusal("upgrade-irreversible", PHASE, detail));
+    }
+    put_back(&host).await?;
+    host.kubernetes(PHASE, "drop").await?;
+    Ok(Effects::none().message(format!(
+        "`{}` has what it had before the upgrade",
+        node.name
+    )))
+}
+
+/// Adds the versions to what the instance shows.
+pub(crate) fn shown(effects: Effects, versions: &Versions) -> Effects {
+    let nodes = versions.nodes.iter().map(|node| {
+        let kubelet = node.kubelet.map(|version| version.to_string());
+        (node.name.clone(), kubelet.into())
+    });
+    let nodes: Object = nodes.collect();
+    effects
+        .metadata("kubernetesVersion", versions.control_plane.to_string())
+        .metadata("kubeletVersions", nodes)
+}
+
+/// The version to upgrade to.
+fn planned(plan: &Plan, params: &UpgradeParams) -> Result<Option<Version>, DriverError> {
+    let to = target(params.kubernetes_version.as_deref(), &plan.packages)?;
+    if to.is_some() && plan.script().is_some() {
+        let detail = "the vendor's script has installed the cluster, and only the vendor knows how to upgrade it";
+        return Err(DriverError::new("upgrade-unsupported", detail).phase("preflight"));
+    }
+    Ok(to)
+}
+
+/// Reads the versions of the control plane, and of all nodes and servers.
+///
+/// # Errors
+///
+/// `version-unknown` if kubeadm has recorded no version.
+pub(crate) async fn observe(api: &Api<'_>, plan: &Plan) -> Result<Versions, DriverError> {
+    let config = api.find(KUBEADM_CONFIG).await?.unwrap_or_default();
+    let config = config["data"]["ClusterConfiguration"]
+        .as_str()
+        .unwrap_or_default();
+    let mut lines = config
+        .lines()
+        .filter_map(|line| line.strip_prefix("kubernetesVersion:"));
+    let control_plane = lines.next().and_then(Version::parse).ok_or_else(|| {
+        let detail = format!(
+            "`{KUBEADM_CONFIG}` names no version: the cluster was not installed by kubeadm"
+        );
+        DriverError::new("version-unknown", detail).phase("preflight")
+    })?;
+    let all = api.nodes().await?;
+    let node_version = |node: &ClusterNode| NodeVersion {
+        name: node.name().to_owned(),
+        kubelet: Version::parse(node.kubelet_version()),
+        is_ready: node.is_ready(),
+    };
+    let missing = plan
+        .nodes()
+        .filter(|server| find_node(server, &all).is_none());
+    let missing = missing.map(|server| NodeVersion {
+        name: server.name.clone(),
+        kubelet: None,
+        is_ready: false,
+    });
+    let nodes = all.iter().map(node_version).chain(missing).collect();
+    Ok(Versions {
+        control_plane,
+        nodes,
+    })
+}
+
+/// Puts everything back that was copied on the host.
+async fn put_back(host: &Machine<'_>) -> Result<(), DriverError> {
+    host.kubernetes(PHASE, "manifests").await?;
+    host.kubernetes(PHASE, "programs").await.map(|_| ())
+}
+
+/// An upgrade of one cluster.
+struct Upgrade<'a> {
+    api: &'a Api<'a>,
+    plan: &'a Plan,
+    installer: Installer<'a>,
+    drain: DrainOptions,
+    dependents: &'a [Dependent],
+    to: Version,
+}
+
+impl<'a> Upgrade<'a> {
+    fn cx(&self) -> &'a HookContext {
+        self.api.cx
+    }
+
+    fn host(&self, node: &'a Node) -> Machine<'a> {
+        Machine::new(self.api.cx, self.plan, node)
+    }
+
+    /// Checks that the upgrade is possible. An upgrade that has begun is not checked again: its nodes are what it made of them.
+    async fn begin(&self) -> Result<(), DriverError> {
+        if self.cx().checkpoint::<Version>(BEGUN).await? == Some(self.to) {
+            return Ok(());
+        }
+        observe(self.api, self.plan).await?.check(self.to)?;
+        // What an upgrade left that was given up is not what the hosts have now.
+        self.drop_copies().await?;
+        for node in &self.plan.control_planes {
+            self.host(node).forget(APPLY).await?;
+        }
+        Ok(self.cx().save_checkpoint(BEGUN, &self.to).await?)
+    }
+
+    async fn drop_copies(&self) -> Result<(), DriverError> {
+        let drops = self.plan.nodes().map(|node| async move {
+            let host = self.host(node);
+            host.reach_node().await?;
+            host.kubernetes(PHASE, "drop").await.map(|_| ())
+        });
+        first_failure(join_all(drops).await)
+    }
+
+    async fn control_planes(&self) -> Result<(), DriverError> {
+        let [first, others @ ..] = self.plan.control_planes.as_slice() else {
+            return Ok(());
+        };
+        self.report(
+            5,
+            format!("upgrading the control plane on `{}`", first.name),
+        )
+        .await;
+        let host = self.host(first);
+        host.reach_node().await?;
+        self.apply(&host).await?;
+        self.upgrade_kubelet(&host).await?;
+        for node in others {
+            self.report(
+                30,
+                format!("upgrading the control plane on `{}`", node.name),
+            )
+            .await;
+            let host = self.host(node);
+            host.reach_node().await?;
+            if host.installed().await?.control_plane() < Some(self.to) {
+                self.prepare(&host).await?;
+                host.step(UPGRADE_NODE, "kubeadm upgrade node").await?;
+            }
+            self.upgrade_kubelet(&host).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs `kubeadm upgrade apply`, unless it has ended well. If it fails, the host gets back what it had.
+    async fn apply(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        let state = host.state(APPLY).await?;
+        let is_applied = self.cx().checkpoint::<Version>(APPLIED).await?.is_some()
+            || state == StepState::Done(0)
+            || (state != StepState::Running
+                && observe(self.api, self.plan).await?.control_plane >= self.to);
+        if !is_applied {
+            let line = format!("kubeadm upgrade apply --yes {}", self.to);
+            let applied = async {
+                if state != StepState::Running {
+                    self.prepare(host).await?;
+                }
+                host.step(APPLY, &line).await
+            };
+            let result = applied.await;
+            if result.is_err() {
+                self.take_back(host).await;
+                return result;
+            }
+        }
+        Ok(self.cx().save_checkpoint(APPLIED, &self.to).await?)
+    }
+
+    /// Copies what will be replaced, and installs images and kubeadm.
+    async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        host.kubernetes(PHASE, "keep").await?;
+        self.installer.import_images(host).await?;
+        self.installer
+            .install_version(host, (Programs::Kubeadm, self.to))
+            .await
+    }
+
+    /// Puts back what the host had, unless kubeadm still runs there, as after a cancellation.
+    async fn take_back(&self, host: &Machine<'_>) {
+        let name = &host.node.name;
+        let back = async {
+            let states = join_all([APPLY, UPGRADE_NODE].map(|step| host.state(step))).await;
+            if states.contains(&Ok(StepState::Running)) {
+                return Ok(false);
+            }
+            put_back(host).await?;
+            self.wait_until_ready(host, None).await?;
+            self.uncordon(name).await.map(|()| true)
+        };
+        match back.await {
+            Ok(true) => self.cx().warn(&format!(
+                "`{name}` has the version again that it had before"
+            )),
+            Ok(false) => self.cx().warn(&format!(
+                "`{name}`: kubeadm still runs, so that nothing was put back"
+            )),
+            Err(error) => self
+                .cx()
+                .warn(&format!("`{name}` was not put back: {}", error.detail)),
+        }
+    }
+
+    async fn workers(&self, parallel: u32) -> Result<(), DriverError> {
+        let workers = &self.plan.workers;
+        let size = usize::try_from(parallel).unwrap_or(1).max(1);
+        for (done, batch) in workers.chunks(size).enumerate() {
+            let percent = 40 + 55 * done * size / workers.len().max(1);
+            self.report(
+                u8::try_from(percent).unwrap_or(95),
+                format!("upgrading {}", names(batch)),
+            )
+            .await;
+            first_failure(join_all(batch.iter().map(|node| self.worker(node))).await)?;
+            wait_for_pods(self.api, self.dependents, SCHEDULE_TIMEOUT).await?;
+        }
+        Ok(())
+    }
+
+    /// Upgrades a worker. If that fails, it gets back what it had.
+    async fn worker(&self, node: &'a Node) -> Result<(), DriverError> {
+        let host = self.host(node);
+        host.reach_node().await?;
+        if self.is_upgraded(&node.name).await? {
+            return self.uncordon(&node.name).await;
+        }
+        let upgraded = async {
+            self.prepare(&host).await?;
+            self.upgrade_kubelet(&host).await
+        };
+        let result = upgraded.await;
+        if result.is_err() {
+            self.take_back(&host).await;
+        }
+        result
+    }
+
+    async fn is_upgraded(&self, name: &str) -> Result<bool, DriverError> {
+        let node = self.api.node(name).await?;
+        Ok(node.is_some_and(|node| node.is_ready() && self.has_version(&node)))
+    }
+
+    fn has_version(&self, node: &ClusterNode) -> bool {
+        Version::parse(node.kubelet_version()) == Some(self.to)
+    }
+
+    /// Drains a node, gives it its new kubelet, and lets it take pods again.
+    async fn upgrade_kubelet(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        let name = &host.node.name;
+        if !self.is_upgraded(name).await? {
+            self.drain(host).await?;
+            if host.installed().await?.control_plane().is_none() {
+                host.step(UPGRADE_NODE, "kubeadm upgrade node").await?;
+            }
+            self.installer
+                .install_version(host, (Programs::Kubelet, self.to))
+                .await?;
+            host.run(
+                PHASE,
+                "systemctl daemon-reload && systemctl restart kubelet",
+            )
+            .await?;
+            self.wait_until_ready(host, Some(self.to)).await?;
+        }
+        self.uncordon(name).await
+    }
+
+    /// Moves the pods of a node elsewhere; if they cannot leave, the node takes pods again. A node that is silent was drained
+    /// by the attempt that broke its kubelet.
+    async fn drain(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        let name = &host.node.name;
+        if self
+            .api
+            .node(name)
+            .await?
+            .is_some_and(|node| node.is_silent() && node.is_ours())
+        {
+            return Ok(());
+        }
+        let (api, options) = (self.api, self.drain);
+        let drained = Drain { api, host, options }.run().await;
+        if drained.is_err()
+            && let Err(error) = self.uncordon(name).await
+        {
+            self.cx()
+                .warn(&format!("`{name}` may stay cordoned: {}", error.detail));
+        }
+        drained
+    }
+
+    /// Waits until the node is Ready with this version of the kubelet, or with any.
+    async fn wait_until_ready(
+        &self,
+        host: &Machine<'_>,
+        version: Option<Version>,
+    ) -> Result<(), DriverError> {
+        let name = &host.node.name;
+        let with = version
+            .map(|version| format!(" with {version}"))
+            .unwrap_or_default();
+        let is_ready = || async {
+            let node = self.api.node(name).await?;
+            let is_it = |node: &ClusterNode| {
+                node.is_ready()
+                    && version.is_none_or(|version| {
+                        Version::parse(node.kubelet_version()) == Some(version)
+                    })
+            };
+            Ok(node.is_some_and(|node| is_it(&node)).then_some(()))
+        };
+        let condition = format!("`{name}` to be Ready{with}");
+        self.cx()
+            .wait_until(&condition, READY_INTERVAL, READY_TIMEOUT, is_ready)
+            .await
+    }
+
+    async fn uncordon(&self, name: &str) -> Result<(), DriverError> {
+        match self.api.node(name).await? {
+            Some(node) => self.api.uncordon(&node).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn report(&self, percent: u8, message: String) {
+        self.installer.report(percent, &message).await;
+    }
+}

@@ -1,0 +1,82 @@
+#!/bin/sh
+# vnfm-etcd: snapshots of etcd on a control-plane node, encrypted with a passphrase; run as a step.
+#   vnfm-etcd name                                a name for a new snapshot: the beginning of the CA's SHA-256, and the time
+#   vnfm-etcd save NAME PASSPHRASE_FILE KEEP      takes the snapshot NAME, unless it exists, and keeps the last KEEP
+#   vnfm-etcd list                                NAME, size in bytes and SHA-256 of each snapshot
+#   vnfm-etcd restore NAME PASSPHRASE_FILE MEMBER PEER_URL ID   makes NAME the data of a cluster of this one MEMBER, once for each ID
+#   vnfm-etcd stop                                stops etcd and the API server until the host is reset
+# etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before.
+set -eu
+umask 077
+snapshots=/var/lib/vnfm/etcd
+manifests=/etc/kubernetes/manifests
+stopped=/etc/kubernetes/vnfm-stopped
+pki=/etc/kubernetes/pki/etcd
+manifest=$manifests/etcd.yaml
+[ -e "$manifest" ] || manifest=$stopped/etcd.yaml
+mkdir -p "$snapshots"
+from_manifest() { sed -n "s/^ *$1//p" "$manifest" | head -n 1; }
+
+tool() {
+  ctr -n k8s.io run --rm --net-host \
+    --mount "type=bind,src=$pki,dst=$pki,options=rbind:ro" \
+    --mount "type=bind,src=$data,dst=$data,options=rbind:rw" \
+    --mount "type=bind,src=$snapshots,dst=$snapshots,options=rbind:rw" \
+    "$(from_manifest 'image: *')" "vnfm-etcd-$$" "$@"
+}
+cipher() { openssl enc -aes-256-cbc -salt -pbkdf2 -iter 600000 -md sha256 "$@"; }
+stop_pods() {
+  mkdir -p "$stopped"
+  for pod in kube-apiserver etcd; do
+    [ ! -e "$manifests/$pod.yaml" ] || mv -f "$manifests/$pod.yaml" "$stopped/$pod.yaml"
+  done
+  manifest=$stopped/etcd.yaml
+  looks=0
+  while pgrep -x etcd >/dev/null || pgrep -x kube-apiserver >/dev/null; do
+    looks=$((looks + 1)); [ $looks -lt 120 ] || { echo "etcd and the API server do not stop" >&2; exit 4; }
+    sleep 1
+  done
+}
+
+case ${1:-} in
+name)
+  echo "$(sha256sum /etc/kubernetes/pki/ca.crt | cut -c1-12)-$(date -u +%Y%m%dT%H%M%SZ)" ;;
+save)
+  name=$2 passphrase=$3 keep=$4 data=$(from_manifest '- --data-dir=')
+  trap 'rm -f "$snapshots/new.db" "$snapshots/new.db.part" "$snapshots/new.enc"' EXIT
+  if [ ! -e "$snapshots/$name.db.enc" ]; then
+    rm -f "$snapshots/new.db"
+    tool etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" --cert="$pki/healthcheck-client.crt" \
+      --key="$pki/healthcheck-client.key" snapshot save "$snapshots/new.db"
+    cipher -in "$snapshots/new.db" -out "$snapshots/new.enc" -pass "file:$passphrase"
+    mv -f "$snapshots/new.enc" "$snapshots/$name.db.enc"
+  fi
+  ls -1 "$snapshots" | grep '\.db\.enc$' | sort -r | tail -n "+$((keep + 1))" | while read -r old; do rm -f "$snapshots/$old"; done ;;
+list)
+  for file in "$snapshots"/*.db.enc; do
+    [ -e "$file" ] || continue
+    name=${file##*/}; echo "${name%.db.enc} $(wc -c <"$file") $(sha256sum "$file" | cut -d' ' -f1)"
+  done ;;
+restore)
+  name=$2 passphrase=$3 member=$4 peer=$5 id=$6 data=$(from_manifest '- --data-dir=')
+  if [ ! -e "$data/vnfm-restored-$id" ]; then
+    trap 'rm -f "$snapshots/old.db"' EXIT
+    cipher -d -in "$snapshots/$name.db.enc" -out "$snapshots/old.db" -pass "file:$passphrase" || {
+      echo "the passphrase is not that of the snapshot $name, or the file is damaged" >&2; exit 3; }
+    rm -rf "$data/vnfm-new"
+    tool etcdutl snapshot restore "$snapshots/old.db" --name "$member" --initial-cluster "$member=$peer" \
+      --initial-cluster-token "vnfm-$id" --initial-advertise-peer-urls "$peer" --data-dir "$data/vnfm-new" \
+      --bump-revision 1000000000 --mark-compacted
+    stop_pods
+    rm -rf "$data/vnfm-before"; [ ! -d "$data/member" ] || mv "$data/member" "$data/vnfm-before"
+    mv "$data/vnfm-new/member" "$data/member"; rm -rf "$data/vnfm-new" "$data"/vnfm-restored-*
+    touch "$data/vnfm-restored-$id"
+  fi
+  for pod in etcd kube-apiserver; do
+    [ ! -e "$stopped/$pod.yaml" ] || mv -f "$stopped/$pod.yaml" "$manifests/$pod.yaml"
+  done ;;
+stop)
+  stop_pods ;;
+*)
+  echo "usage: vnfm-etcd name|save|list|restore|stop …" >&2; exit 2 ;;
+esac

@@ -1,0 +1,102 @@
+//! Add-ons and the smoke test of a new cluster.
+
+use crate::lab::Lab;
+use serde_json::{Value, json};
+use vnfm_core::ports::{Effects, PortError};
+
+const METRICS: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: metrics}\n---\napiVersion: apps/v1\nkind: Deployment\n\
+metadata: {name: server, namespace: metrics}\nspec:\n  replicas: '${REPLICAS}'\n  selector: {matchLabels: {app: server}}\n  \
+template:\n    metadata: {labels: {app: server}}\n    spec: {containers: [{name: server, image: localhost/busybox:1}]}\n";
+const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: kube-system}\ndata: {zone: '${ZONE}'}\n";
+
+/// A lab whose package has both manifests.
+async fn lab() -> Lab {
+    let mut lab = Lab::empty().await;
+    for (path, text) in [
+        ("addons/metrics.yaml", METRICS),
+        ("addons/settings.yaml", SETTINGS),
+    ] {
+        lab.package.insert(path.to_owned(), text.into());
+    }
+    lab.boot_all().await;
+    lab
+}
+
+fn both() -> Value {
+    json!([
+        { "name": "metrics", "version": "0.9.0", "manifest": "addons/metrics.yaml", "values": { "REPLICAS": 2 } },
+        { "name": "settings", "manifest": "addons/settings.yaml", "values": { "ZONE": "a: b\n---\nkind: Pod" } },
+    ])
+}
+
+async fn install(lab: &Lab, members: &Value) -> Result<Effects, PortError> {
+    let mut params = lab.params();
+    let installation = params["k8s_cluster_installation_param"]
+        .as_object_mut()
+        .unwrap();
+    installation.extend(members.as_object().unwrap().clone());
+    let request = lab.request("instantiate_end", &params);
+    lab.run(request, None).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn add_ons_are_installed_in_order_and_are_healthy() {
+    let lab = lab().await;
+    let effects = install(&lab, &json!({ "addons": both() })).await.unwrap();
+    lab.check(&effects);
+    assert_eq!(
+        effects.metadata["addons"],
+        json!({ "metrics": "0.9.0", "settings": "" })
+    );
+    let cluster = lab.cluster();
+    let server = cluster
+        .object("/apis/apps/v1/namespaces/metrics/deployments/server")
+        .unwrap();
+    assert_eq!(server["spec"]["replicas"], 2);
+    assert_eq!(server["metadata"]["labels"]["vnfm.dev/addon"], "metrics");
+    assert_eq!(
+        server["status"]["availableReplicas"], 2,
+        "{:#}",
+        server["status"]
+    );
+    let settings = cluster
+        .object("/api/v1/namespaces/kube-system/configmaps/settings")
+        .unwrap();
+    assert_eq!(
+        settings["data"]["zone"], "a: b\n---\nkind: Pod",
+        "a value stays a value"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_add_on_whose_manifest_is_missing_is_refused_before_anything_is_installed() {
+    let lab = lab().await;
+    let addons = json!([{ "name": "ingress", "manifest": "addons/ingress.yaml" }]);
+    let error = install(&lab, &json!({ "addons": addons }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.name(), "bad-parameters");
+    assert!(
+        error.to_string().contains("`addons/ingress.yaml`"),
+        "{error}"
+    );
+    assert_eq!(lab.count("m1", "kubeadm"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_smoke_test_leaves_nothing() {
+    let lab = lab().await;
+    let test = json!({ "image": "localhost/busybox:1" });
+    let effects = install(&lab, &json!({ "smoke_test": test })).await.unwrap();
+    lab.check(&effects);
+    let applied = lab.count(
+        "m1",
+        "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply",
+    );
+    assert!(applied >= 2, "network plugin and smoke test: {applied}");
+    assert!(
+        lab.cluster()
+            .object("/api/v1/namespaces/vnfm-smoke-test")
+            .is_none()
+    );
+}

@@ -1,0 +1,254 @@
+//! A cluster after its instantiation, on real hosts: certificates and login are renewed, a snapshot of etcd is restored, and a new
+//! package upgrades Kubernetes by one minor version. A client of VNF-B's Service sees no failure.
+//!
+//! The next minor version is the same source with another version stamp, as `tests/stack/kubernetes/next.sh` explains: kubeadm,
+//! kubelets and images behave as those of that version, and their code is not that of a later release.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vnfm_tests::cluster_access::{ClusterShell, b_namespace};
+use vnfm_tests::live::neighbour;
+use vnfm_tests::programs::until;
+use vnfm_tests::real::Real;
+use vnfm_tests::sources::{b_with_budget, copy, root};
+use vnfm_tests::testbed::{CLUSTER, Testbed, VNF_A, VNF_B};
+
+use crate::hosts::Host;
+use crate::scale::Client;
+
+const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
+/// How long an action may take.
+const LIMIT: Duration = Duration::from_mins(15);
+const PASSPHRASE: &str = "a passphrase for the test";
+
+/// What `next.sh` makes.
+fn next_version() -> Option<PathBuf> {
+    let assets = neighbour("VNFM_LIVE_ASSETS")?;
+    let next = assets.with_file_name("kubernetes-next");
+    let script = root().join("tests/stack/kubernetes/next.sh");
+    let made = Command::new(script)
+        .args([&assets, &next])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    Some(next)
+}
+
+/// VNF-A with VNF-B on it, and a client of VNF-B.
+struct Scenario {
+    real: Real,
+    testbed: Testbed,
+    inside: ClusterShell,
+}
+
+impl Scenario {
+    fn begin() -> Option<Self> {
+        let real = Real::find()?;
+        let testbed = real.testbed();
+        let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
+        testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+        let cluster = testbed.assert_a_up(3);
+        // Both pods may be on one worker when it is drained.
+        let folder = tempfile::tempdir().unwrap();
+        testbed.instantiate_b_from(&b_with_budget(folder.path(), 1), &cluster);
+        let inside = ClusterShell::connect(&testbed);
+        Some(Self {
+            real,
+            testbed,
+            inside,
+        })
+    }
+
+    /// Runs an operation while VNF-B is requested; no request may fail. Its occurrence.
+    fn without_failures(&self, what: &str, task: &str, body: &Value) -> Value {
+        let client = Client::start(&self.real, &self.testbed, &self.inside);
+        let began = Instant::now();
+        let op = self.testbed.begin(VNF_A, task, body);
+        let end = self.testbed.server.ended(&op, LIMIT);
+        assert_eq!(end["operationState"], "COMPLETED", "{end:#}");
+        let seconds = began.elapsed().as_secs_f64();
+        let (served, failed) = client.end();
+        println!("{what}: {seconds:.1} s, {served} requests of VNF-B served");
+        assert_eq!(failed, "", "failed requests during {what}");
+        self.testbed.server.ctl(&["vnf", "show", VNF_A])
+    }
+
+    fn act(&self, action: &str, params: &Value) -> Value {
+        let mut all = json!({ "cluster_action": action });
+        all.as_object_mut()
+            .unwrap()
+            .extend(params.as_object().unwrap().clone());
+        let body = json!({ "changeStateTo": "STARTED", "additionalParams": all });
+        self.without_failures(action, "operate", &body)
+    }
+
+    /// Gives a host the images that it would pull from a registry.
+    fn import(&self, host: &str, images: &Path) {
+        let host = Host::new(&self.real, host);
+        let folder = host.root().join("var/tmp/images");
+        std::fs::create_dir_all(&folder).unwrap();
+        for image in std::fs::read_dir(images).unwrap() {
+            let path = image.unwrap().path();
+            if path.extension().is_some_and(|end| end == "tar") {
+                std::fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        host.inside(
+            "for tar in /var/tmp/images/*.tar; do ctr -n k8s.io images import $tar >/dev/null; done; rm -r /var/tmp/images",
+        );
+    }
+
+    fn end(self) {
+        self.testbed.terminate_and_delete(VNF_B);
+        self.testbed.terminate_and_delete(VNF_A);
+        self.testbed.finish();
+        self.real.wait_until_clean();
+    }
+}
+
+#[test]
+fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
+    let (Some(next), Some(scenario)) = (next_version(), Scenario::begin()) else {
+        return;
+    };
+    let expiry = |instance: &Value| instance["metadata"]["certificateExpiry"].clone();
+    let before = scenario.act("check", &json!({}));
+    println!("{:#}", before["metadata"]);
+    assert_eq!(
+        before["metadata"]["kubeletVersions"]
+            .as_object()
+            .unwrap()
+            .len(),
+        3
+    );
+    let after = scenario.act("renew_certificates", &json!({}));
+    let master = expiry(&before)
+        .as_object()
+        .unwrap()
+        .keys()
+        .next()
+        .unwrap()
+        .clone();
+    for certificate in ["apiserver", "etcd-server", "admin.conf", "scheduler.conf"] {
+        let [old, new] =
+            [&before, &after].map(|instance| expiry(instance)[&master][certificate].clone());
+        assert!(
+            old.as_str().unwrap() < new.as_str().unwrap(),
+            "{certificate}: {old}, {new}"
+        );
+    }
+    let served = "openssl s_client -connect 127.0.0.1:6443 </dev/null 2>/dev/null | openssl x509 -noout -startdate -enddate";
+    println!(
+        "the API server presents {}",
+        Host::new(&scenario.real, HOSTS[0]).inside(served)
+    );
+
+    let secrets = "get secret -n kube-system -o name";
+    scenario.act("renew_login", &json!({}));
+    assert!(
+        scenario
+            .inside
+            .kubectl(secrets)
+            .unwrap()
+            .contains("secret/vnfm-token\n")
+    );
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
+    scenario.act("check", &json!({}));
+    let left = scenario.inside.kubectl(secrets).unwrap();
+    assert!(
+        !left.contains("secret/vnfm-token\n") && left.contains("secret/vnfm-token-2\n"),
+        "{left}"
+    );
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
+
+    scenario.import(HOSTS[0], &next.join("images"));
+    let note = |text: &str| {
+        scenario
+            .inside
+            .apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "note", "namespace": "default" }, "data": { "text": text } }));
+    };
+    let noted = || {
+        scenario
+            .inside
+            .kubectl("get configmap note -o jsonpath='{.data.text}'")
+    };
+    note("before");
+    let shown = scenario.act("backup", &json!({ "etcd_passphrase": PASSPHRASE }));
+    let snapshots = shown["metadata"]["etcdSnapshots"][&master]
+        .as_object()
+        .unwrap();
+    println!("{snapshots:?}");
+    let name = snapshots.keys().next().unwrap().clone();
+    note("after");
+    scenario.act(
+        "restore",
+        &json!({ "etcd_passphrase": PASSPHRASE, "etcd_snapshot": name }),
+    );
+    until("the cluster has its data", Duration::from_mins(1), || {
+        noted().filter(|text| text == "before")
+    });
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
+    for host in HOSTS {
+        scenario
+            .inside
+            .wait_until_ready(&host.to_lowercase(), true, Duration::from_mins(2));
+    }
+    scenario.inside.assert_b_recorded(&scenario.testbed, 2);
+    scenario.end();
+}
+
+/// The next release of VNF-A with the archives, in this folder.
+fn package(next: &Path, folder: &Path) -> String {
+    let package = copy("vnf-a-k8s-cluster-2", folder);
+    let archives = package.join("Files/kubernetes/packages");
+    std::fs::create_dir_all(&archives).unwrap();
+    let manifest = package.join("vnf-a.mf");
+    let mut sources = std::fs::read_to_string(&manifest).unwrap();
+    for archive in std::fs::read_dir(next.join("archives")).unwrap() {
+        let archive = archive.unwrap();
+        let name = archive.file_name().into_string().unwrap();
+        std::fs::copy(archive.path(), archives.join(&name)).unwrap();
+        sources += &format!("Source: Files/kubernetes/packages/{name}\n");
+    }
+    std::fs::write(manifest, sources).unwrap();
+    package.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_new_package_upgrades_kubernetes_by_one_minor_version() {
+    let (Some(next), Some(scenario)) = (next_version(), Scenario::begin()) else {
+        return;
+    };
+    let version = std::fs::read_to_string(next.join("version")).unwrap();
+    let version = version.trim();
+    for (host, images) in HOSTS
+        .into_iter()
+        .zip(["images", "images/worker", "images/worker"])
+    {
+        scenario.import(host, &next.join(images));
+        // The hosts share the machine's programs, and have no records of what is installed.
+        let records = "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers; touch /var/lib/dpkg/status";
+        Host::new(&scenario.real, host).inside(records);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    scenario.testbed.onboard(&package(&next, folder.path()));
+    let path = root().join("vnfd-samples/vnf-a-k8s-cluster/requests/change_vnfpkg.json");
+    let body = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let shown = scenario.without_failures("the upgrade", "change_vnfpkg", &body);
+    println!("{:#}", shown["metadata"]);
+    assert_eq!(shown["metadata"]["kubernetesVersion"], version);
+    let kubelets = "get nodes -o jsonpath='{.items[*].status.nodeInfo.kubeletVersion}'";
+    let kubelets = scenario.inside.kubectl(kubelets).unwrap();
+    assert_eq!(kubelets.trim(), [version; 3].join(" "));
+    let images = "get pods -n kube-system -l tier=control-plane -o jsonpath='{.items[*].spec.containers[*].image}'";
+    let images = scenario.inside.kubectl(images).unwrap();
+    assert_eq!(images.matches(version).count(), 3, "{images}");
+    let client = format!("get pods -n {} -o name", b_namespace(&scenario.testbed));
+    assert_eq!(scenario.inside.kubectl(&client).unwrap().lines().count(), 2);
+    scenario.testbed.assert_a_up(3);
+    scenario.end();
+}
