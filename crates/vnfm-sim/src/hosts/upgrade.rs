@@ -91,10 +91,12 @@ fn minor(version: &str) -> u32 {
 
 /// The cluster of a control-plane node or of a worker.
 pub(super) fn cluster(host: &Host) -> Option<Arc<Cluster>> {
-    let config = host
-        .disk()
-        .text(ADMIN)
-        .or_else(|| host.disk().text(KUBELET))?;
+    let path = if host.disk().is_file(ADMIN) {
+        ADMIN
+    } else {
+        KUBELET
+    };
+    let config = host.disk().text(path)?;
     let endpoint = endpoint_of(&host.lan, &config)?;
     host.lan.control_planes().get(&endpoint).cloned()
 }

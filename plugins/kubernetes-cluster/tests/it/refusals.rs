@@ -64,9 +64,13 @@ fn the_schema_marks_secret_and_required_members() {
     assert_eq!(
         names,
         [
+            "change_current_package_end",
+            "change_current_package_start",
             "heal_end",
             "heal_start",
             "instantiate_end",
+            "operate_end",
+            "operate_start",
             "scale_end",
             "scale_start",
             "scale_to_level_end",
@@ -82,6 +86,9 @@ fn the_schema_marks_secret_and_required_members() {
         schema["required"],
         json!(["k8s_cluster_installation_param"])
     );
+    let actions = declaration.hooks["operate_end"].parameters.clone().unwrap();
+    let passphrase = &actions["properties"]["etcd_passphrase"];
+    assert!(passphrase.to_string().contains("\"writeOnly\":true") || passphrase["$ref"].is_string(), "{actions}");
     let master = &schema["$defs"]["MasterNode"];
     for secret in ["password", "private_key"] {
         assert_eq!(master["properties"][secret]["writeOnly"], true, "{master}");
