@@ -7,20 +7,24 @@
 //!
 //! Every operation differs in the target alone. [`actions`] is pure. Each action starts from the real state and is
 //! idempotent, so that the attempt after a crash observes again, and does what is left. Actions of one kind run in
-//! parallel; all nodes are cordoned before any is drained, so that no pod moves from one to the next. Servers that the
-//! target does not name are not touched, and need not work.
+//! parallel, except that control-plane nodes join and leave one after the other; all nodes are cordoned before any is
+//! drained, so that no pod moves from one to the next. Servers that the target does not name are not touched, and need not
+//! work.
 
 use crate::api::{Api, ClusterNode};
 use crate::cluster::{find_node, names};
 use crate::drain::{Drain, DrainOptions, reset_host};
+use crate::endpoint::stop_serving;
 use crate::installer::{Installer, first_failure};
 use crate::join::{Joins, NodeBefore};
 use crate::labels;
 use crate::machine::{Machine, StepState};
+use crate::members;
 use crate::params::DrainParams;
 use crate::plan::{Node, Plan};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use futures::lock::Mutex;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -155,11 +159,11 @@ impl<'a> Done<'a> {
             let mut actions = self.actions.iter();
             actions.any(|action| action.kind == kind && action.vnfc == node.vnfc)
         };
-        self.plan.workers.iter().filter(concerned)
+        self.plan.nodes().filter(concerned)
     }
 }
 
-/// Observes the workers of one cluster, and acts on them.
+/// Observes the nodes of one cluster, and acts on them.
 pub(crate) struct Reconciler<'a> {
     api: &'a Api<'a>,
     plan: &'a Plan,
@@ -175,7 +179,7 @@ impl<'a> Reconciler<'a> {
             api,
             plan,
             installer: Installer::new(api.cx, plan),
-            master: Machine::new(api.cx, plan, plan.first_control_plane()),
+            master: Machine::new(api.cx, plan, plan.responding_control_plane()),
             drain: drain.into(),
         }
     }
@@ -208,8 +212,7 @@ impl<'a> Reconciler<'a> {
         let wanted = |node: &'a Node| target.get(&node.vnfc).map(|wanted| (node, *wanted));
         let seen = self
             .plan
-            .workers
-            .iter()
+            .nodes()
             .filter_map(wanted)
             .map(|(server, wanted)| {
                 let node = find_node(server, &nodes).map(|node| SeenNode {
@@ -316,6 +319,7 @@ impl<'a> Reconciler<'a> {
             installer: &self.installer,
             master: &self.master,
             control_plane: control_plane.shared(),
+            turn: Mutex::default(),
         };
         let has_node = |server: &Node| {
             observed
@@ -375,17 +379,65 @@ impl<'a> Reconciler<'a> {
         let mut nodes = self.api.nodes().await?;
         nodes.retain(is_removed);
         labels::save(self.api, &nodes).await?;
-        let removals = hosts.iter().map(|host| async {
-            // A reset that fails is only logged: the server is deleted anyway.
-            if host.answers().await
-                && let Err(error) = reset_host(host).await
-            {
-                let (cx, name) = (self.api.cx, &host.node.name);
-                cx.warn(&format!("`{name}` was not reset: {}", error.detail));
-            }
+        let is_control_plane = |host: &&Machine<'_>| self.plan.is_control_plane(host.node);
+        let (control_planes, workers): (Vec<_>, Vec<_>) = hosts.iter().partition(is_control_plane);
+        let removals = workers.into_iter().map(|host| async {
+            self.reset(host).await;
             self.api.delete_node(&host.node.name).await
         });
-        first_failure(join_all(removals).await)
+        first_failure(join_all(removals).await)?;
+        for host in control_planes {
+            self.remove_control_plane(host).await?;
+        }
+        Ok(())
+    }
+
+    /// A reset that fails is only logged: the server is deleted anyway.
+    async fn reset(&self, host: &Machine<'_>) {
+        if host.answers().await
+            && let Err(error) = reset_host(host).await
+        {
+            let (cx, name) = (self.api.cx, &host.node.name);
+            cx.warn(&format!("`{name}` was not reset: {}", error.detail));
+        }
+    }
+
+    /// Takes a node out of the control plane: its address moves, its member leaves etcd, its node is deleted.
+    async fn remove_control_plane(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        if host.answers().await
+            && let Err(error) = stop_serving(host).await
+        {
+            let (cx, name) = (self.api.cx, &host.node.name);
+            let left = format!("`{name}` may still have the address: {}", error.detail);
+            cx.warn(&left);
+        }
+        self.reset(host).await;
+        let Node { name, address, .. } = host.node;
+        members::remove(&self.master, (name, address)).await?;
+        self.api.delete_node(name).await
+    }
+
+    /// Makes the control-plane nodes that stay know all others, for example to forward to a new one.
+    ///
+    /// # Errors
+    ///
+    /// If a service of such a node cannot be changed.
+    pub(crate) async fn update_endpoints(&self, apart: &Target) -> Result<(), DriverError> {
+        let stays = |node: &&Node| !apart.contains_key(&node.vnfc);
+        let nodes: Vec<_> = self.plan.control_planes.iter().filter(stays).collect();
+        self.installer.update_endpoints(&nodes).await
+    }
+
+    /// Refuses to replace these control-plane nodes together if etcd would lose its quorum.
+    ///
+    /// # Errors
+    ///
+    /// `quorum-at-risk`.
+    pub(crate) async fn check_quorum(&self, replaced: &[&Node]) -> Result<(), DriverError> {
+        if replaced.is_empty() {
+            return Ok(());
+        }
+        members::check_replacement(&self.master, replaced).await
     }
 }
 
