@@ -11,6 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,7 +23,7 @@ const PORT: u16 = 6443;
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
-const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+pub(super) const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// Held while a kubeadm changes the host; a second one at the same time is a violation.
 pub(crate) struct KubeadmLock(Arc<Host>);
@@ -65,6 +66,7 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
         );
     }
     let result = match args.as_slice() {
+        ["init", "phase", "upload-certs", rest @ ..] => upload_certs(&shell.host, rest),
         ["init", rest @ ..] => init(&shell.host, rest).await,
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
@@ -144,8 +146,12 @@ impl Configuration {
 
     /// A string in the configuration document of this kind.
     fn setting(&self, kind: &str, pointer: &str) -> Option<String> {
-        let document = self.documents.iter().find(|d| d["kind"] == kind)?;
-        document.pointer(pointer)?.as_str().map(str::to_owned)
+        let value = self.document(kind)?.pointer(pointer)?;
+        value.as_str().map(str::to_owned)
+    }
+
+    fn document(&self, kind: &str) -> Option<&Value> {
+        self.documents.iter().find(|d| d["kind"] == kind)
     }
 
     fn flag(&self, name: &str) -> Option<String> {
@@ -222,11 +228,12 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     let wanted = Configuration::read(host, args)?;
     check(host, &[API_SERVER, KUBELET, ADMIN])?;
     let address = host.spec().address;
-    let endpoint = format!("{address}:{PORT}");
+    let at = shared_endpoint(host, &wanted)?.unwrap_or(SocketAddr::new(address, PORT));
+    let endpoint = at.to_string();
     let spec = ClusterSpec {
         name: endpoint.clone(),
-        address,
-        port: PORT,
+        address: at.ip(),
+        port: at.port(),
     };
     let started = host.lan.clusters.start(spec).await;
     let cluster =
@@ -236,6 +243,7 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         .or_else(|| wanted.flag("node-name"))
         .unwrap_or_else(|| host.spec().name.clone());
     cluster.add_node(&node, &address.to_string());
+    register(&cluster, &node, wanted.document("InitConfiguration"));
     let token = wanted
         .setting("InitConfiguration", "/bootstrapTokens/0/token")
         .or_else(|| wanted.flag("token"))
@@ -252,6 +260,7 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
     host.lan.control_planes().insert(endpoint.clone(), cluster);
+    host.lan.add_member(&endpoint, (&node, host));
     let printed_token = if wanted.flags.contains_key("skip-token-print") {
         "<value withheld>"
     } else {
@@ -262,6 +271,106 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
          Your Kubernetes control-plane has initialized successfully!\n\n{join}"
     ))
+}
+
+/// The address of a control plane of several nodes: that of the configuration, if it is not the host's own. keepalived and
+/// HAProxy must serve it, if they are configured.
+fn shared_endpoint(host: &Host, wanted: &Configuration) -> Result<Option<SocketAddr>, String> {
+    let endpoint = wanted.setting("ClusterConfiguration", "/controlPlaneEndpoint");
+    let endpoint = endpoint.and_then(|text| text.parse::<SocketAddr>().ok());
+    let shared = endpoint.filter(|endpoint| endpoint.ip() != host.spec().address);
+    let Some(shared) = shared else {
+        return Ok(None);
+    };
+    let configured = host.disk().text("/etc/keepalived/keepalived.conf");
+    let runs = |unit: &str| host.settings().active.contains(unit);
+    let is_served = configured.is_none_or(|text| {
+        text.contains(&format!(" {}\n", shared.ip())) && runs("keepalived") && runs("haproxy")
+    });
+    if is_served {
+        return Ok(Some(shared));
+    }
+    Err(format!(
+        "error execution phase wait-control-plane: dial tcp {shared}: connect: no route to host\n"
+    ))
+}
+
+/// Labels and taints that the kubelet registers the node with.
+fn register(cluster: &Cluster, node: &str, document: Option<&Value>) {
+    let registration = document.map(|document| document["nodeRegistration"].clone());
+    let registration = registration.unwrap_or_default();
+    let mut change = serde_json::json!({ "metadata": { "labels": {} }, "spec": {} });
+    let arguments = registration["kubeletExtraArgs"].as_array();
+    for argument in arguments.into_iter().flatten() {
+        if argument["name"] == "node-labels" {
+            let labels = argument["value"].as_str().unwrap_or_default().split(',');
+            for (key, value) in labels.filter_map(|label| label.split_once('=')) {
+                change["metadata"]["labels"][key] = value.into();
+            }
+        }
+    }
+    if registration["taints"].is_array() {
+        change["spec"]["taints"] = registration["taints"].clone();
+    }
+    cluster.merge(&format!("/api/v1/nodes/{node}"), &change);
+}
+
+/// Stores the certificates, encrypted with the key of the configuration; here only the key's hash.
+fn upload_certs(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
+    let wanted = Configuration::read(host, args)?;
+    let key = wanted.setting("InitConfiguration", "/certificateKey");
+    let key = key.ok_or("certificateKey: Required value\n")?;
+    let plane = endpoint_of_host(host)
+        .and_then(|endpoint| host.lan.control_planes().get(&endpoint).cloned())
+        .ok_or("the API server does not answer\n")?;
+    let token = random_token();
+    plane.bootstrap_token_add(&token);
+    let owner = format!(
+        "bootstrap-token-{}",
+        token.split('.').next().unwrap_or_default()
+    );
+    let path = format!("/api/v1/namespaces/kube-system/secrets/{owner}");
+    let uid = plane.object(&path).unwrap_or_default()["metadata"]["uid"].clone();
+    let secret = serde_json::json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {
+        "name": "kubeadm-certs", "namespace": "kube-system",
+        "annotations": { "key": key_hash(&key) },
+        "ownerReferences": [{ "apiVersion": "v1", "kind": "Secret", "name": owner, "uid": uid, "controller": true,
+            "blockOwnerDeletion": true }] } });
+    plane
+        .apply(&secret.to_string())
+        .map_err(|error| format!("error execution phase upload-certs: {error:#}\n"))?;
+    Ok("[upload-certs] Storing the certificates in Secret \"kubeadm-certs\"\n".into())
+}
+
+fn key_hash(key: &str) -> String {
+    hex::encode(Sha256::digest(key))
+}
+
+/// Makes a joining host part of the control plane.
+fn join_control_plane(
+    host: &Arc<Host>,
+    (endpoint, plane): (&str, &Cluster),
+    (node, key): (&str, &str),
+) -> Result<(), String> {
+    let certificates = plane.object("/api/v1/namespaces/kube-system/secrets/kubeadm-certs");
+    let certificates = certificates.ok_or(
+        "error execution phase control-plane-prepare/download-certs: error downloading certs: error downloading the secret: Secret \"kubeadm-certs\" was not found in the \"kube-system\" Namespace\n",
+    )?;
+    if certificates["metadata"]["annotations"]["key"] != key_hash(key).as_str() {
+        return Err(
+            "error execution phase control-plane-prepare/download-certs: error decoding secret data with provided key: cipher: message authentication failed\n"
+                .into(),
+        );
+    }
+    {
+        let mut disk = host.disk();
+        let config = format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n");
+        disk.write(ADMIN, config, 0o600);
+        disk.write(API_SERVER, "kind: Pod\n", 0o600);
+    }
+    plane.add_control_plane_node(node, &host.spec().address.to_string());
+    host.lan.add_member(endpoint, (node, host));
+    Ok(())
 }
 
 fn join_command(endpoint: &str, token: &str, ca: &str) -> String {
@@ -312,6 +421,7 @@ fn discover_by_file(
         "{DISCOVERY_FAILED}Abort reading the cluster-info ConfigMap after timeout of 5m0s: Get \"{server}/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": "
     );
     let plane = host.lan.control_planes().get(&endpoint).cloned();
+    let plane = plane.filter(|plane| plane.is_available());
     let plane =
         plane.ok_or_else(|| format!("{ask}dial tcp {endpoint}: connect: connection refused\n"))?;
     let ca = cluster["certificate-authority-data"]
@@ -382,6 +492,9 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
             "error execution phase kubelet-start: a Node with name \"{node}\" and status \"Ready\" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node\n"
         ));
     }
+    if let Some(key) = wanted.setting("JoinConfiguration", "/controlPlane/certificateKey") {
+        join_control_plane(host, (&endpoint, &plane), (&node, &key))?;
+    }
     {
         let mut disk = host.disk();
         disk.write(
@@ -393,6 +506,7 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     }
     host.settings().active.insert("kubelet".into());
     plane.add_node(&node, &host.spec().address.to_string());
+    register(&plane, &node, wanted.document("JoinConfiguration"));
     Ok(
         "[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
         * Certificate signing request was sent to apiserver and a response was received.\n"
@@ -401,7 +515,7 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
 }
 
 async fn reset(host: &Arc<Host>) -> String {
-    host.stop_control_plane().await;
+    host.leave_control_plane().await;
     host.set_node_served(false);
     let mut disk = host.disk();
     for path in [
@@ -413,6 +527,8 @@ async fn reset(host: &Arc<Host>) -> String {
     ] {
         disk.remove(path);
     }
+    drop(disk);
+    host.lan.update_quorum(Some("`kubeadm reset`"));
     "[reset] Deleting contents of directories: [/etc/kubernetes/manifests /etc/kubernetes/pki]\n"
         .into()
 }
@@ -470,6 +586,12 @@ fn token(host: &Arc<Host>, args: &[&str], piped: &str) -> Result<String, String>
             "unknown command {other:?} for \"kubeadm token\" (not simulated)\n"
         )),
     }
+}
+
+/// The endpoint of the cluster that this host belongs to.
+pub(super) fn endpoint_of_host(host: &Host) -> Option<String> {
+    let config = host.disk().text(ADMIN)?;
+    endpoint_of(&host.lan, &config)
 }
 
 /// The endpoint in a kubeconfig, if it is one of this world's clusters.

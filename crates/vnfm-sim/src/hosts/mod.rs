@@ -8,6 +8,7 @@
 //! | `programs.rs`, `file_programs.rs` | the small programs: `cat`, `test`, `sysctl`, `systemctl` … |
 //! | `step.rs` | `vnfm-step`, the step runner that drivers install on a host |
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
+//! | `members.rs` | the members of etcd, and what their loss means |
 //!
 //! Logged calls: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
 //! `host: argv`) for every program, including detached ones. Faults apply to the same names, and to
@@ -21,6 +22,7 @@ mod file_programs;
 mod host;
 mod kubeadm;
 mod kubectl;
+mod members;
 mod programs;
 mod run;
 mod shell;
@@ -54,7 +56,7 @@ impl Hosts {
         clusters: Arc<Clusters>,
         ssh_port: u16,
     ) -> Self {
-        let (planes, hosts) = (Mutex::default(), Mutex::default());
+        let (planes, members, hosts) = Default::default();
         Self {
             lan: Arc::new(Network {
                 books,
@@ -62,6 +64,7 @@ impl Hosts {
                 clusters,
                 ssh_port,
                 planes,
+                members,
                 hosts,
             }),
         }
@@ -104,7 +107,7 @@ impl Hosts {
         if let Some(host) = host {
             host.power_off();
             host.port_released().await;
-            host.stop_control_plane().await;
+            host.lose_control_plane().await;
             host.set_node_served(false);
         }
         self.lan.books.remove_entry("host", server_id);
@@ -115,6 +118,7 @@ impl Hosts {
         if let Some(host) = self.host(server_id) {
             host.power_off();
             host.set_node_served(false);
+            self.lan.update_quorum(None);
         }
     }
 
@@ -128,6 +132,7 @@ impl Hosts {
         let host = host.ok_or_else(|| anyhow::anyhow!("server `{server_id}` has no host"))?;
         sshd::power_on(&host).await?;
         host.set_node_served(true);
+        self.lan.update_quorum(None);
         Ok(())
     }
 
