@@ -124,6 +124,16 @@ impl Host {
     }
 }
 
+/// The names of the members in the cluster of this host, sorted.
+pub(super) fn names(host: &Host) -> Vec<String> {
+    let endpoint = endpoint_of_host(host).unwrap_or_default();
+    let members = host.lan.members().get(&endpoint).cloned();
+    let members = members.into_iter().flatten();
+    let mut names: Vec<_> = members.map(|member| member.name).collect();
+    names.sort();
+    names
+}
+
 /// `etcdctl member list | member remove ID | endpoint health --cluster` in the pod of a member.
 pub(super) fn etcdctl(host: &Host, cluster: &Cluster, pod: &str, words: &[&str]) -> Output {
     let lan = &host.lan;

@@ -154,6 +154,13 @@ impl Hosts {
             .collect()
     }
 
+    /// The names of the members of etcd in the cluster whose control plane a machine runs, sorted, for checkers.
+    pub fn etcd_members(&self, server_id: &str) -> Vec<String> {
+        self.host(server_id)
+            .map(|host| members::names(&host))
+            .unwrap_or_default()
+    }
+
     /// A machine's console output, including the SSH host keys that cloud-init prints.
     pub fn console_log(&self, server_id: &str) -> String {
         self.host(server_id)

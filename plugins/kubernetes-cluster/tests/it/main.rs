@@ -1,6 +1,8 @@
 //! The driver against simulated hosts, over real SSH and through the plugin boundary.
 
 #[cfg(test)]
+mod control_planes;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod drain;

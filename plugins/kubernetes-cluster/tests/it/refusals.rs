@@ -37,7 +37,10 @@ async fn invalid_parameters_are_named() {
         "{login}"
     );
     let two = refused(|p| p["master_node"]["vdu_id"] = json!("workerNode")).await;
-    assert!(two.contains("2 nodes") && two.contains("1, 3 or 5"), "{two}");
+    assert!(
+        two.contains("2 nodes") && two.contains("1, 3 or 5"),
+        "{two}"
+    );
     let cni = refused(|p| p["cni_manifest"] = json!("Files/no.yaml")).await;
     assert!(cni.contains("Files/no.yaml"), "{cni}");
 }
