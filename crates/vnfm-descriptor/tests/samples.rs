@@ -36,6 +36,7 @@ const SAMPLES: &[&str] = &[
     "cnf-flavours",
     "cnf-tosca-only",
     "cnf-volumes",
+    "vnf-a-ha-cluster",
     "vnf-a-k8s-cluster",
     "vnf-a-k8s-cluster-base-hot",
     "vnf-a-seed",
