@@ -52,7 +52,10 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
     installation["control_plane_endpoint"] = json!({ "address": ADDRESS });
     let took = completes(&testbed, &testbed.instantiate(VNF_A, &request));
-    println!("three control planes and two workers in {:.1} s", took.as_secs_f64());
+    println!(
+        "three control planes and two workers in {:.1} s",
+        took.as_secs_f64()
+    );
     let cluster = testbed.assert_a_up(5);
     testbed.instantiate_b(&cluster);
     let before = ClusterShell::connect(&testbed).wait_for_b_pods(&testbed, 2);
@@ -62,14 +65,26 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
     let lost = owner(&real, &names);
     Host::new(&real, lost).command("power-off");
     let cut = Instant::now();
-    until("the API server is served again", OUTAGE, || is_served().then_some(()));
-    println!("served again {:.1} s after the power cut of `{lost}`", cut.elapsed().as_secs_f64());
+    until("the API server is served again", OUTAGE, || {
+        is_served().then_some(())
+    });
+    println!(
+        "served again {:.1} s after the power cut of `{lost}`",
+        cut.elapsed().as_secs_f64()
+    );
 
     let old = vnfcs(&testbed);
-    let (name, vnfc) = old.iter().find(|(name, _)| name.eq_ignore_ascii_case(lost)).unwrap();
+    let (name, vnfc) = old
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(lost))
+        .unwrap();
     let took = completes(&testbed, &testbed.heal(&[&vnfc.id], &[]));
     println!("`{name}` healed in {:.1} s", took.as_secs_f64());
-    assert_eq!(testbed.assert_a_up(5), cluster, "the VIM keeps its id, and works");
+    assert_eq!(
+        testbed.assert_a_up(5),
+        cluster,
+        "the VIM keeps its id, and works"
+    );
     let now = vnfcs(&testbed);
     for (other, vnfc) in &old {
         assert_eq!(now[other].server != vnfc.server, other == name, "{other}");
@@ -81,8 +96,14 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
     let members = inside.kubectl(members).unwrap();
     assert_eq!(members.lines().count(), 3, "{members}");
     inside.assert_b_recorded(&testbed, 2);
-    assert_eq!(inside.wait_for_b_pods(&testbed, 2), before, "no pod has moved");
-    let secrets = inside.kubectl("-n kube-system get secrets -o name").unwrap();
+    assert_eq!(
+        inside.wait_for_b_pods(&testbed, 2),
+        before,
+        "no pod has moved"
+    );
+    let secrets = inside
+        .kubectl("-n kube-system get secrets -o name")
+        .unwrap();
     for left in ["kubeadm-certs", "bootstrap-token-"] {
         assert!(!secrets.contains(left), "{secrets}");
     }

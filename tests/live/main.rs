@@ -6,6 +6,7 @@
 
 mod charts;
 mod contracts;
+mod control_planes;
 mod crashes;
 mod heal;
 mod hosts;

@@ -206,7 +206,7 @@ pub(crate) fn check_hosts(working: usize, silent: &[&Node]) -> Result<(), Driver
     }
     let detail = format!(
         "{} do not respond, and etcd needs {} of {members} control-plane nodes: power them on, or heal all control-plane \
-         nodes with `accept_cluster_loss: true`, which installs the cluster anew",
+         nodes with `accept_cluster_loss: true`, which reinstalls the cluster",
         names(silent.iter().copied()),
         members / 2 + 1
     );

@@ -18,7 +18,7 @@ impl Installer<'_> {
         }
         self.proxy(host, &facts).await?;
         if !facts.missing().is_empty() {
-            let archives = ("packages", &self.plan.packages);
+            let archives = ("packages", self.plan.packages.as_slice());
             self.packages(host, &facts.missing(), archives).await?;
             facts = host.facts().await?;
             let missing = facts.missing();

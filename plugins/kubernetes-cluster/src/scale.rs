@@ -153,8 +153,9 @@ fn check_control_plane(scale: &Scale, plan: &Plan) -> Result<(), DriverError> {
         return Ok(());
     }
     let size = (plan.control_planes.len() + added).saturating_sub(leaving);
-    plan.check_size(size)
-        .map_err(|error| DriverError::new("control-plane-scaling", error.detail).phase("preflight"))
+    plan.check_size(size).map_err(|error| {
+        DriverError::new("control-plane-scaling", error.detail.clone()).phase("preflight")
+    })
 }
 
 /// Deletes nodes whose servers were removed.

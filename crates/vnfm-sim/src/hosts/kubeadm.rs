@@ -1,5 +1,6 @@
 //! `kubeadm init | join | reset | token | version`, with the checks, files and messages of the real one.
 
+use super::control_plane;
 use super::host::{Host, KUBELET, Network};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
@@ -20,7 +21,7 @@ pub(crate) const VERSION: &str = "v1.36.2";
 /// Port of the API server.
 const PORT: u16 = 6443;
 
-const ADMIN: &str = "/etc/kubernetes/admin.conf";
+pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 pub(super) const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -66,7 +67,9 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
         );
     }
     let result = match args.as_slice() {
-        ["init", "phase", "upload-certs", rest @ ..] => upload_certs(&shell.host, rest),
+        ["init", "phase", "upload-certs", rest @ ..] => {
+            control_plane::upload_certs(&shell.host, rest)
+        }
         ["init", rest @ ..] => init(&shell.host, rest).await,
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
@@ -100,14 +103,14 @@ pub(crate) fn write_partial_join(host: &Host) {
 }
 
 /// Settings from the flags and the configuration file.
-struct Configuration {
+pub(super) struct Configuration {
     documents: Vec<Value>,
     flags: BTreeMap<String, String>,
     plain: Vec<String>,
 }
 
 impl Configuration {
-    fn read(host: &Host, args: &[&str]) -> Result<Self, String> {
+    pub(super) fn read(host: &Host, args: &[&str]) -> Result<Self, String> {
         Self::read_with_stdin(host, args, "")
     }
 
@@ -145,7 +148,7 @@ impl Configuration {
     }
 
     /// A string in the configuration document of this kind.
-    fn setting(&self, kind: &str, pointer: &str) -> Option<String> {
+    pub(super) fn setting(&self, kind: &str, pointer: &str) -> Option<String> {
         let value = self.document(kind)?.pointer(pointer)?;
         value.as_str().map(str::to_owned)
     }
@@ -228,7 +231,8 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     let wanted = Configuration::read(host, args)?;
     check(host, &[API_SERVER, KUBELET, ADMIN])?;
     let address = host.spec().address;
-    let at = shared_endpoint(host, &wanted)?.unwrap_or(SocketAddr::new(address, PORT));
+    let at =
+        control_plane::shared_endpoint(host, &wanted)?.unwrap_or(SocketAddr::new(address, PORT));
     let endpoint = at.to_string();
     let spec = ClusterSpec {
         name: endpoint.clone(),
@@ -273,28 +277,6 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     ))
 }
 
-/// The address of a control plane of several nodes: that of the configuration, if it is not the host's own. keepalived and
-/// HAProxy must serve it, if they are configured.
-fn shared_endpoint(host: &Host, wanted: &Configuration) -> Result<Option<SocketAddr>, String> {
-    let endpoint = wanted.setting("ClusterConfiguration", "/controlPlaneEndpoint");
-    let endpoint = endpoint.and_then(|text| text.parse::<SocketAddr>().ok());
-    let shared = endpoint.filter(|endpoint| endpoint.ip() != host.spec().address);
-    let Some(shared) = shared else {
-        return Ok(None);
-    };
-    let configured = host.disk().text("/etc/keepalived/keepalived.conf");
-    let runs = |unit: &str| host.settings().active.contains(unit);
-    let is_served = configured.is_none_or(|text| {
-        text.contains(&format!(" {}\n", shared.ip())) && runs("keepalived") && runs("haproxy")
-    });
-    if is_served {
-        return Ok(Some(shared));
-    }
-    Err(format!(
-        "error execution phase wait-control-plane: dial tcp {shared}: connect: no route to host\n"
-    ))
-}
-
 /// Labels and taints that the kubelet registers the node with.
 fn register(cluster: &Cluster, node: &str, document: Option<&Value>) {
     let registration = document.map(|document| document["nodeRegistration"].clone());
@@ -315,64 +297,6 @@ fn register(cluster: &Cluster, node: &str, document: Option<&Value>) {
     cluster.merge(&format!("/api/v1/nodes/{node}"), &change);
 }
 
-/// Stores the certificates, encrypted with the key of the configuration; here only the key's hash.
-fn upload_certs(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
-    let wanted = Configuration::read(host, args)?;
-    let key = wanted.setting("InitConfiguration", "/certificateKey");
-    let key = key.ok_or("certificateKey: Required value\n")?;
-    let plane = endpoint_of_host(host)
-        .and_then(|endpoint| host.lan.control_planes().get(&endpoint).cloned())
-        .ok_or("the API server does not answer\n")?;
-    let token = random_token();
-    plane.bootstrap_token_add(&token);
-    let owner = format!(
-        "bootstrap-token-{}",
-        token.split('.').next().unwrap_or_default()
-    );
-    let path = format!("/api/v1/namespaces/kube-system/secrets/{owner}");
-    let uid = plane.object(&path).unwrap_or_default()["metadata"]["uid"].clone();
-    let secret = serde_json::json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {
-        "name": "kubeadm-certs", "namespace": "kube-system",
-        "annotations": { "key": key_hash(&key) },
-        "ownerReferences": [{ "apiVersion": "v1", "kind": "Secret", "name": owner, "uid": uid, "controller": true,
-            "blockOwnerDeletion": true }] } });
-    plane
-        .apply(&secret.to_string())
-        .map_err(|error| format!("error execution phase upload-certs: {error:#}\n"))?;
-    Ok("[upload-certs] Storing the certificates in Secret \"kubeadm-certs\"\n".into())
-}
-
-fn key_hash(key: &str) -> String {
-    hex::encode(Sha256::digest(key))
-}
-
-/// Makes a joining host part of the control plane.
-fn join_control_plane(
-    host: &Arc<Host>,
-    (endpoint, plane): (&str, &Cluster),
-    (node, key): (&str, &str),
-) -> Result<(), String> {
-    let certificates = plane.object("/api/v1/namespaces/kube-system/secrets/kubeadm-certs");
-    let certificates = certificates.ok_or(
-        "error execution phase control-plane-prepare/download-certs: error downloading certs: error downloading the secret: Secret \"kubeadm-certs\" was not found in the \"kube-system\" Namespace\n",
-    )?;
-    if certificates["metadata"]["annotations"]["key"] != key_hash(key).as_str() {
-        return Err(
-            "error execution phase control-plane-prepare/download-certs: error decoding secret data with provided key: cipher: message authentication failed\n"
-                .into(),
-        );
-    }
-    {
-        let mut disk = host.disk();
-        let config = format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n");
-        disk.write(ADMIN, config, 0o600);
-        disk.write(API_SERVER, "kind: Pod\n", 0o600);
-    }
-    plane.add_control_plane_node(node, &host.spec().address.to_string());
-    host.lan.add_member(endpoint, (node, host));
-    Ok(())
-}
-
 fn join_command(endpoint: &str, token: &str, ca: &str) -> String {
     let hash = ca_hash(ca).unwrap_or_default();
     format!("kubeadm join {endpoint} --token {token} --discovery-token-ca-cert-hash {hash} \n")
@@ -388,7 +312,7 @@ fn ca_hash(pem: &str) -> Option<String> {
     ))
 }
 
-fn random_token() -> String {
+pub(super) fn random_token() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("{}.{}", &random[..6], &random[6..22])
 }
@@ -493,7 +417,7 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         ));
     }
     if let Some(key) = wanted.setting("JoinConfiguration", "/controlPlane/certificateKey") {
-        join_control_plane(host, (&endpoint, &plane), (&node, &key))?;
+        control_plane::join(host, (&endpoint, &plane), (&node, &key))?;
     }
     {
         let mut disk = host.disk();

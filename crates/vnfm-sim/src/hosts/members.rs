@@ -159,10 +159,10 @@ pub(super) fn etcdctl(host: &Host, cluster: &Cluster, pod: &str, words: &[&str])
         }
         ["member", "remove", id] => {
             let is_it = |member: &Member| format!("{:x}", member.id) == *id;
-            let Some(gone) = members.iter().find(|member| is_it(member)) else {
+            let Some(removed) = members.iter().find(|member| is_it(member)) else {
                 return Output::fail(1, "Error: etcdserver: member not found\n");
             };
-            let name = &gone.name;
+            let name = &removed.name;
             if let Some(members) = lan.members().get_mut(&endpoint) {
                 members.retain(|member| !is_it(member));
             }

@@ -8,7 +8,7 @@
 //! | `programs.rs`, `file_programs.rs` | the small programs: `cat`, `test`, `sysctl`, `systemctl` … |
 //! | `step.rs` | `vnfm-step`, the step runner that drivers install on a host |
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
-//! | `members.rs` | the members of etcd, and what their loss means |
+//! | `control_plane.rs`, `members.rs` | control planes of several nodes; the members of etcd, and what their loss means |
 //!
 //! Logged calls: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
 //! `host: argv`) for every program, including detached ones. Faults apply to the same names, and to
@@ -17,6 +17,7 @@
 //! `host.repository` with a repository that has them. The clusters
 //! themselves are served by `kubernetes/`.
 
+mod control_plane;
 mod disk;
 mod file_programs;
 mod host;
@@ -41,7 +42,7 @@ use base64::engine::general_purpose::STANDARD;
 use host::Host;
 use host::Network;
 pub use host::{HostSpec, User};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// All hosts of a world.
 pub struct Hosts {

@@ -23,6 +23,8 @@ mod scale;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
+mod shared_lab;
+#[cfg(test)]
 mod trial;
 #[cfg(test)]
 mod workload;
