@@ -53,8 +53,7 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     };
     let healed = target(plan.nodes().filter(is_healed), Wanted::Gone);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
-    let replaced: Vec<_> = plan.control_planes.iter().filter(is_healed).collect();
-    reconciler.check_quorum(&replaced).await?;
+    reconciler.check_quorum(&healed, true).await?;
     let done = reconciler.reach(&healed).await?;
     let names = names(done.servers(Kind::Remove));
     Ok(Effects::none().message(format!("{names} left the cluster")))

@@ -62,14 +62,16 @@ pub(crate) fn is_quorum(responding: usize, members: usize) -> bool {
     responding > members / 2
 }
 
-/// Refuses to take these nodes out of etcd together, if the others would have no quorum.
+/// Refuses to take these nodes out of etcd together if the others would have no quorum: among all members if they are
+/// replaced, as a successor may fail to join, else among those that stay.
 ///
 /// # Errors
 ///
 /// `quorum-at-risk`, with the members that do not respond.
-pub(crate) async fn check_replacement(
+pub(crate) async fn check_leaving(
     host: &Machine<'_>,
     leaving: &[&Node],
+    are_replaced: bool,
 ) -> Result<(), DriverError> {
     let members = list(host).await?;
     let healthy = healthy(host).await?;
@@ -80,7 +82,12 @@ pub(crate) async fn check_replacement(
     };
     let staying: Vec<_> = members.iter().filter(stays).collect();
     let working = staying.iter().filter(|member| responds(member)).count();
-    if is_quorum(working, members.len()) {
+    let size = if are_replaced {
+        members.len()
+    } else {
+        staying.len()
+    };
+    if is_quorum(working, size) {
         return Ok(());
     }
     let silent = staying.iter().filter(|member| !responds(member));
@@ -91,10 +98,9 @@ pub(crate) async fn check_replacement(
         format!(" ({} do not respond)", silent.join(", "))
     };
     let detail = format!(
-        "etcd has {} members and needs {} of them, but {working} would remain{silent}: heal one control-plane node at a \
-         time, first one that does not respond",
-        members.len(),
-        members.len() / 2 + 1,
+        "etcd needs {} of {size} members, but {working} would remain{silent}: heal one control-plane node at a time, first \
+         one that does not respond",
+        size / 2 + 1,
     );
     Err(DriverError::new("quorum-at-risk", detail).phase("preflight"))
 }

@@ -250,11 +250,14 @@ impl<'a> Reconciler<'a> {
             return Ok(Host::Silent);
         }
         host.reach_known().await?;
-        if host.state(self.plan.join_step()).await? == StepState::Running {
+        let state = host.state(self.plan.join_step()).await?;
+        if state == StepState::Running {
             return Ok(Host::Joining);
         }
         let facts = host.facts().await?;
-        Ok(match (facts.has_joined(), facts.has_traces()) {
+        let has_joined =
+            facts.has_joined() && matches!(state, StepState::Done(0) | StepState::Absent);
+        Ok(match (has_joined, facts.has_traces()) {
             (true, _) => Host::Joined,
             (false, true) => Host::Joining,
             (false, false) => Host::Clean,
@@ -386,8 +389,12 @@ impl<'a> Reconciler<'a> {
             self.api.delete_node(&host.node.name).await
         });
         first_failure(join_all(removals).await)?;
-        for host in control_planes {
-            self.remove_control_plane(host).await?;
+        // Those that do not respond first: with fewer members, etcd needs fewer of the others.
+        let responses = join_all(control_planes.iter().map(|host| host.answers())).await;
+        let mut control_planes: Vec<_> = control_planes.into_iter().zip(responses).collect();
+        control_planes.sort_by_key(|(_, responds)| *responds);
+        for (host, responds) in control_planes {
+            self.remove_control_plane(host, responds).await?;
         }
         Ok(())
     }
@@ -403,10 +410,12 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Takes a node out of the control plane: its address moves, its member leaves etcd, its node is deleted.
-    async fn remove_control_plane(&self, host: &Machine<'_>) -> Result<(), DriverError> {
-        if host.answers().await
-            && let Err(error) = stop_serving(host).await
-        {
+    async fn remove_control_plane(
+        &self,
+        host: &Machine<'_>,
+        responds: bool,
+    ) -> Result<(), DriverError> {
+        if responds && let Err(error) = stop_serving(host).await {
             let (cx, name) = (self.api.cx, &host.node.name);
             let left = format!("`{name}` may still have the address: {}", error.detail);
             cx.warn(&left);
@@ -428,16 +437,22 @@ impl<'a> Reconciler<'a> {
         self.installer.update_endpoints(&nodes).await
     }
 
-    /// Refuses to replace these control-plane nodes together if etcd would lose its quorum.
+    /// Refuses to take the control-plane nodes among these out of etcd if it would lose its quorum.
     ///
     /// # Errors
     ///
     /// `quorum-at-risk`.
-    pub(crate) async fn check_quorum(&self, replaced: &[&Node]) -> Result<(), DriverError> {
-        if replaced.is_empty() {
+    pub(crate) async fn check_quorum(
+        &self,
+        leaving: &Target,
+        are_replaced: bool,
+    ) -> Result<(), DriverError> {
+        let leaves = |node: &&Node| leaving.contains_key(&node.vnfc);
+        let leaving: Vec<_> = self.plan.control_planes.iter().filter(leaves).collect();
+        if leaving.is_empty() {
             return Ok(());
         }
-        members::check_replacement(&self.master, replaced).await
+        members::check_leaving(&self.master, &leaving, are_replaced).await
     }
 }
 

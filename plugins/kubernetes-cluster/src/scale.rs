@@ -45,6 +45,9 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     };
     let leaving = |wanted| target(among(&plan, &scale.vnfcs_to_remove), wanted);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    reconciler
+        .check_quorum(&leaving(Wanted::Gone), false)
+        .await?;
     reconciler.reach(&leaving(Wanted::Drained)).await?;
     if let Err(error) = wait_for_dependents(&api, request).await {
         if let Err(other) = reconciler.reach(&leaving(Wanted::MemberIfUp)).await {
