@@ -248,7 +248,7 @@ mod tests {
             vnfc: "v".into(),
             vdu: "master".into(),
             name: name.into(),
-            ssh: SshTarget::new(address, "ubuntu"),
+            ssh: SshTarget::new(name, address, "ubuntu"),
             address: address.into(),
             labels: BTreeMap::new(),
             taints: None,

@@ -126,12 +126,12 @@ async fn crash_of_install(kill: Kill) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_control_plane_can_be_healed_while_a_vnf_runs() {
-    for name in THREE {
+    for &name in THREE {
         let (lab, _) = Lab::with_three().await;
         let uid = lab.cluster().uid();
         lab.run_heal("heal_start", &[name]).await.unwrap();
-        let other = if *name == "m1" { "m2" } else { "m1" };
-        let left: Vec<_> = THREE.iter().copied().filter(|one| one != name).collect();
+        let other = if name == "m1" { "m2" } else { "m1" };
+        let left: Vec<_> = THREE.iter().copied().filter(|one| *one != name).collect();
         assert_eq!(lab.members(other), left);
         assert!(lab.node(name).is_none());
         lab.replace_server(name).await;
@@ -236,7 +236,8 @@ async fn all_control_planes_are_lost_only_on_request() {
     let uid = lab.cluster().uid();
     let accept = |hook: &str| {
         let mut request = lab.heal_three(hook, THREE);
-        request.additional_params["accept_cluster_loss"] = json!(true);
+        let accepted = ("accept_cluster_loss".to_owned(), json!(true));
+        request.additional_params.extend([accepted]);
         request
     };
     lab.run(accept("heal_start"), None).await.unwrap().unwrap();
