@@ -274,7 +274,7 @@ fn haproxy(plan: &Plan) -> String {
     };
     // Watches are idle for minutes. Connections to a server that failed are closed, so that clients open new ones.
     let mut text = format!(
-        "global\n    user haproxy\n    group haproxy\n    maxconn 20000\n\
+        "global\n    user haproxy\n    group haproxy\n\
          defaults\n    mode tcp\n    timeout connect 2s\n    timeout check 2s\n    timeout client 1h\n    timeout server 1h\n    \
          option redispatch\n    option clitcpka\n    option srvtcpka\n\
          frontend kubernetes-api\n    bind {any}:{}\n    default_backend control-planes\n\

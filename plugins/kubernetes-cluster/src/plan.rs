@@ -143,11 +143,13 @@ impl Plan {
     /// If the number is not 1, 3 or 5, or there is no address for several of them.
     pub(crate) fn check_size(&self, size: usize) -> Result<(), DriverError> {
         if !SIZES.contains(&size) {
-            let why = if size > 0 && size.is_multiple_of(2) {
-                "an even number tolerates no more failures than one node fewer, because etcd needs more than half of its \
-                 members"
-            } else {
-                "each further member makes etcd slower"
+            let why = match size {
+                0 => "a cluster needs one",
+                even if even.is_multiple_of(2) => {
+                    "an even number tolerates no more failures than one node fewer, because etcd needs more than half of \
+                     its members"
+                }
+                _ => "each further member makes etcd slower",
             };
             return Err(bad(format!(
                 "the control plane would have {size} nodes, but can have 1, 3 or 5: {why}"

@@ -168,6 +168,7 @@ const SWITCHES: &[&str] = &[
     "upload-certs",
     "force",
     "skip-token-print",
+    "skip-certificate-key-print",
 ];
 
 /// The documents of a YAML stream.
