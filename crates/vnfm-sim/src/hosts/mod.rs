@@ -42,7 +42,7 @@ use base64::engine::general_purpose::STANDARD;
 use host::Host;
 use host::Network;
 pub use host::{HostSpec, User};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// All hosts of a world.
 pub struct Hosts {
@@ -57,7 +57,7 @@ impl Hosts {
         clusters: Arc<Clusters>,
         ssh_port: u16,
     ) -> Self {
-        let (planes, members, hosts) = Default::default();
+        let (planes, members, hosts) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self {
             lan: Arc::new(Network {
                 books,
