@@ -7,6 +7,7 @@
 mod charts;
 mod cluster_actions;
 mod contracts;
+mod control_planes;
 mod crashes;
 mod follow;
 mod heal;

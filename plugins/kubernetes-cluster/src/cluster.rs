@@ -5,27 +5,40 @@
 use crate::api::{Api, ClusterNode};
 use crate::installer::{Installer, read_ca};
 use crate::machine::Machine;
+use crate::members;
 use crate::plan::{Node, Plan};
+use futures::future::join_all;
 use vnfm_plugin_sdk::prelude::*;
 
-/// Connects to the API server, and names the workers of `plan` as their nodes; `None` if no cluster was ever installed.
+/// Connects to the API server, and names the nodes of `plan` as the cluster does; `None` if no cluster was ever installed.
 ///
 /// # Errors
 ///
-/// If the control-plane node or the API server does not respond.
+/// If no control-plane node or the API server responds.
 pub(crate) async fn connect<'a>(
     cx: &'a HookContext,
     plan: &mut Plan,
 ) -> Result<Option<Api<'a>>, DriverError> {
-    let master = Machine::new(cx, plan, plan.first_control_plane());
-    master.reach_known().await?;
-    if !master.facts().await?.is("admin") {
-        cx.warn(&format!(
-            "`{}` has no cluster",
-            plan.first_control_plane().name
-        ));
+    connect_apart_from(cx, plan, &[]).await
+}
+
+/// Like [`connect`], while these VNFCs join or leave the cluster: commands do not run on them, and they may be off.
+///
+/// # Errors
+///
+/// `quorum-lost` if so few control-plane nodes respond that the API server cannot.
+pub(crate) async fn connect_apart_from<'a>(
+    cx: &'a HookContext,
+    plan: &mut Plan,
+    apart: &[Vnfc],
+) -> Result<Option<Api<'a>>, DriverError> {
+    let Some(index) = find_control_plane(cx, plan, apart).await? else {
+        let names = names(&plan.control_planes);
+        cx.warn(&format!("there is no cluster on {names}"));
         return Ok(None);
-    }
+    };
+    plan.set_responding(index);
+    let master = Machine::new(cx, plan, plan.responding_control_plane());
     let ca = read_ca(&master).await?;
     let token = Secret::new(Installer::new(cx, plan).credentials(&master).await?);
     let api = Api {
@@ -39,6 +52,46 @@ pub(crate) async fn connect<'a>(
     Ok(Some(api))
 }
 
+/// The index of the first control-plane node that responds and has a cluster.
+async fn find_control_plane(
+    cx: &HookContext,
+    plan: &Plan,
+    apart: &[Vnfc],
+) -> Result<Option<usize>, DriverError> {
+    let hosts: Vec<_> = plan
+        .control_planes
+        .iter()
+        .map(|node| Machine::new(cx, plan, node))
+        .collect();
+    let [_, _, ..] = hosts.as_slice() else {
+        for host in &hosts {
+            host.reach_known().await?;
+            if host.facts().await?.is("admin") {
+                return Ok(Some(0));
+            }
+        }
+        return Ok(None);
+    };
+    let is_apart = |host: &Machine<'_>| apart.iter().any(|vnfc| vnfc.id == host.node.vnfc);
+    let responses = join_all(hosts.iter().map(Machine::answers)).await;
+    let (mut working, mut silent, mut found) = (0, Vec::new(), None);
+    for (index, (host, responds)) in hosts.iter().zip(responses).enumerate() {
+        if !responds {
+            silent.extend(Some(host.node).filter(|_| !is_apart(host)));
+            continue;
+        }
+        host.reach_known().await?;
+        if host.facts().await?.is("admin") {
+            working += 1;
+            found = found.or(Some(index).filter(|_| !is_apart(host)));
+        }
+    }
+    if working > 0 || !silent.is_empty() {
+        members::check_hosts(working, &silent)?;
+    }
+    Ok(found)
+}
+
 /// The node of a server.
 pub(crate) fn find_node<'a>(server: &Node, nodes: &'a [ClusterNode]) -> Option<&'a ClusterNode> {
     let is_it = |node: &&ClusterNode| {
@@ -47,13 +100,13 @@ pub(crate) fn find_node<'a>(server: &Node, nodes: &'a [ClusterNode]) -> Option<&
     nodes.iter().find(is_it)
 }
 
-/// Workers with a node get the node's name; the others get names that no node has.
+/// Servers with a node get the node's name; the others get names that no node has.
 fn assign_names(plan: &mut Plan, nodes: &[ClusterNode]) {
-    for worker in &mut plan.workers {
-        if let Some(node) = find_node(worker, nodes) {
-            node.name().clone_into(&mut worker.name);
-        } else if nodes.iter().any(|node| node.name() == worker.name) {
-            worker.name = worker.unique_name();
+    for server in plan.control_planes.iter_mut().chain(&mut plan.workers) {
+        if let Some(node) = find_node(server, nodes) {
+            node.name().clone_into(&mut server.name);
+        } else if nodes.iter().any(|node| node.name() == server.name) {
+            server.name = server.unique_name();
         }
     }
 }

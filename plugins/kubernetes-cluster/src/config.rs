@@ -32,25 +32,48 @@ fn api_version(kubeadm: &str) -> &'static str {
 }
 
 fn registration(node: &Node, api: &str) -> Value {
+    let mut arguments = vec![("node-ip", node.address.clone())];
+    if !node.labels.is_empty() {
+        let labels = node
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        arguments.push(("node-labels", labels.collect::<Vec<_>>().join(",")));
+    }
     let arguments = if api.ends_with("v1beta3") {
-        json!({ "node-ip": node.address })
+        let pairs = arguments.into_iter();
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), Value::from(value)));
+        Value::Object(pairs.collect())
     } else {
-        json!([{ "name": "node-ip", "value": node.address }])
+        let pair = |(name, value)| json!({ "name": name, "value": value });
+        arguments.into_iter().map(pair).collect()
     };
-    json!({ "name": node.name, "kubeletExtraArgs": arguments })
+    let mut registration = json!({ "name": node.name, "kubeletExtraArgs": arguments });
+    if let Some(taints) = &node.taints {
+        registration["taints"] = json!(taints);
+    }
+    registration
 }
 
-/// The configuration of `kubeadm init`, as JSON, which is valid YAML.
-pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
+/// Where the API server on a node listens.
+fn local_endpoint(node: &Node) -> Value {
+    json!({ "advertiseAddress": node.address, "bindPort": API_PORT })
+}
+
+/// The configuration of `kubeadm init`, as JSON, which is valid YAML. With a certificate key, also that of its phase
+/// `upload-certs`.
+pub(crate) fn init(
+    plan: &Plan,
+    kubeadm: &str,
+    (token, certificate_key): (&str, Option<&Secret>),
+) -> String {
     let api = api_version(kubeadm);
-    let mut addresses = vec![plan.api_address.clone(), plan.external_address.clone()];
-    addresses.extend([
-        plan.first_control_plane().address.clone(),
-        plan.first_control_plane().ssh.address.clone(),
-    ]);
+    let first = plan.first_control_plane();
+    let mut addresses = vec![plan.api.address.clone(), plan.api.external_address.clone()];
+    addresses.extend([first.address.clone(), first.ssh.address.clone()]);
     addresses.sort();
     addresses.dedup();
-    let init = json!({
+    let mut init = json!({
         "apiVersion": api,
         "kind": "InitConfiguration",
         "bootstrapTokens": [{
@@ -60,9 +83,12 @@ pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
             "usages": ["signing", "authentication"],
             "groups": ["system:bootstrappers:kubeadm:default-node-token"],
         }],
-        "localAPIEndpoint": { "advertiseAddress": plan.first_control_plane().address, "bindPort": API_PORT },
-        "nodeRegistration": registration(plan.first_control_plane(), api),
+        "localAPIEndpoint": local_endpoint(first),
+        "nodeRegistration": registration(first, api),
     });
+    if let Some(key) = certificate_key {
+        init["certificateKey"] = json!(key.reveal());
+    }
     let cluster = json!({
         "apiVersion": api,
         "kind": "ClusterConfiguration",
@@ -89,15 +115,26 @@ pub(crate) fn discovery(plan: &Plan, ca: &str) -> String {
 }
 
 /// The configuration of `kubeadm join`; `discovery` is the path of the file from [`discovery`]. With only the token,
-/// kubeadm would poll the control plane every five seconds until a controller there has signed that information.
-pub(crate) fn join(node: &Node, kubeadm: &str, (token, discovery): (&str, &str)) -> String {
+/// kubeadm would poll the control plane every five seconds until a controller there has signed that information. A
+/// certificate key makes the node part of the control plane.
+pub(crate) fn join(
+    node: &Node,
+    kubeadm: &str,
+    (token, discovery): (&str, &str),
+    certificate_key: Option<&Secret>,
+) -> String {
     let api = api_version(kubeadm);
-    let join = json!({
+    let mut join = json!({
         "apiVersion": api,
         "kind": "JoinConfiguration",
         "discovery": { "file": { "kubeConfigPath": discovery }, "tlsBootstrapToken": token },
         "nodeRegistration": registration(node, api),
     });
+    if let Some(key) = certificate_key {
+        let endpoint = local_endpoint(node);
+        join["controlPlane"] =
+            json!({ "localAPIEndpoint": endpoint, "certificateKey": key.reveal() });
+    }
     format!("{join}\n")
 }
 
@@ -117,7 +154,7 @@ pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
     exceptions.extend([
         plan.pod_cidr.clone(),
         plan.service_cidr.clone(),
-        plan.api_address.clone(),
+        plan.api.address.clone(),
     ]);
     exceptions.extend(plan.nodes().map(|node| node.address.clone()));
     exceptions.extend(plan.proxy.k8s_node_cidr.clone());

@@ -1,21 +1,22 @@
 //! Healing, from top to bottom.
 //!
 //! ```text
-//! heal_start   workers         drained, removed from the cluster
-//!              control plane   refused, unless the request accepts the loss of the cluster
-//!                              … the VNFM replaces the servers …
-//!              rolled back     members again, if their hosts respond
-//! heal_end     workers         their successors are members; then the pods of dependents run
-//!              control plane   a new installation; the VIM keeps its id
+//! heal_start   nodes               drained, removed from the cluster; refused if etcd would lose its quorum
+//!              all control planes  refused, unless the request accepts the loss of the cluster
+//!                                  … the VNFM replaces the servers …
+//!              rolled back         members again, if their hosts respond
+//! heal_end     nodes               their successors are members; then the pods of dependents run
+//!              all control planes  a new installation; the VIM keeps its id
 //! ```
 //!
-//! `reconcile.rs` does what these states of workers need. The successors are the workers without a node when `heal_end`
-//! first runs, which are stored; other workers are not touched and need not work.
+//! `reconcile.rs` does what these states of nodes need. The successors are the servers without a node when `heal_end`
+//! first runs, which are stored; other servers are not touched, and workers among them need not work.
 
 use crate::api::ClusterNode;
-use crate::cluster::{connect, find_node, names};
+use crate::cluster::{connect, connect_apart_from, find_node, names};
 use crate::install;
 use crate::machine::Machine;
+use crate::members;
 use crate::params::HealParams;
 use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
@@ -33,23 +34,26 @@ const SUCCESSORS: &str = "successors";
 ///
 /// # Errors
 ///
-/// `cluster-loss` for the control plane, unless accepted; if a node cannot be drained, in which case
-/// all nodes are uncordoned again.
+/// `cluster-loss` for the whole control plane, unless accepted; `quorum-at-risk` and `quorum-lost` for a part of it; if a
+/// node cannot be drained, in which case all nodes are uncordoned again.
 pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
     let is_healed = |node: &&Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    if is_healed(&plan.first_control_plane()) {
+    if plan.control_planes.iter().all(|node| is_healed(&node)) {
         return check_cluster_loss(cx, request, &plan);
     }
-    if !plan.workers.iter().any(|node| is_healed(&node)) {
+    if !plan.nodes().any(|node| is_healed(&node)) {
         return Ok(Effects::none().message("no node of the cluster is healed"));
     }
-    let Some(api) = connect(cx, &mut plan).await? else {
+    let replaced = plan.control_planes.iter().filter(is_healed).count();
+    members::check_number(replaced, plan.control_planes.len())?;
+    let Some(api) = connect_apart_from(cx, &mut plan, &heal_target.vnfcs).await? else {
         return Ok(Effects::none().message("there is no cluster"));
     };
-    let healed = target(plan.workers.iter().filter(is_healed), Wanted::Gone);
+    let healed = target(plan.nodes().filter(is_healed), Wanted::Gone);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    reconciler.check_quorum(&healed, true).await?;
     let done = reconciler.reach(&healed).await?;
     let names = names(done.servers(Kind::Remove));
     Ok(Effects::none().message(format!("{names} left the cluster")))
@@ -64,13 +68,15 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
     let is_healed = |node: &&Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    if is_healed(&plan.first_control_plane()) || !plan.workers.iter().any(|node| is_healed(&node)) {
+    if plan.control_planes.iter().all(|node| is_healed(&node))
+        || !plan.nodes().any(|node| is_healed(&node))
+    {
         return Ok(Effects::none());
     }
-    let Some(api) = connect(cx, &mut plan).await? else {
+    let Some(api) = connect_apart_from(cx, &mut plan, &heal_target.vnfcs).await? else {
         return Ok(Effects::none());
     };
-    let healed = target(plan.workers.iter().filter(is_healed), Wanted::MemberIfUp);
+    let healed = target(plan.nodes().filter(is_healed), Wanted::MemberIfUp);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
     let done = reconciler.reach(&healed).await?;
     let names = names(done.servers(Kind::Join));
@@ -86,10 +92,14 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
     let has_healed_vdu = |node: &Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.vdu_id == node.vdu);
-    if has_healed_vdu(plan.first_control_plane()) {
+    let is_control_plane = |vnfc: &&Vnfc| {
+        let mut nodes = plan.control_planes.iter();
+        nodes.any(|node| node.vdu == vnfc.vdu_id)
+    };
+    if heal_target.vnfcs.iter().filter(is_control_plane).count() >= plan.control_planes.len() {
         return reinstall(cx, &plan).await;
     }
-    if !plan.workers.iter().any(has_healed_vdu) {
+    if !plan.nodes().any(has_healed_vdu) {
         return Ok(Effects::none().message("no node of the cluster was healed"));
     }
     let Some(api) = connect(cx, &mut plan).await? else {
@@ -97,11 +107,12 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     };
     let successors = successors(cx, &plan, &api.nodes().await?).await?;
     let is_new = |node: &&Node| successors.contains(&node.vnfc);
-    let new = target(plan.workers.iter().filter(is_new), Wanted::Member);
+    let new = target(plan.nodes().filter(is_new), Wanted::Member);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    reconciler.update_endpoints(&new).await?;
     reconciler.reach(&new).await?;
     wait_for_pods(&api, &request.dependents, SCHEDULE_TIMEOUT).await?;
-    let names = names(plan.workers.iter().filter(is_new));
+    let names = names(plan.nodes().filter(is_new));
     Ok(Effects::none().message(format!("{names} joined the cluster")))
 }
 
@@ -117,7 +128,7 @@ fn heal_target(request: &Request) -> Result<&Heal, DriverError> {
     })
 }
 
-/// Checks whether the only control-plane node, and so the cluster, may be lost.
+/// Checks whether all control-plane nodes, and so the cluster, may be lost.
 fn check_cluster_loss(
     cx: &HookContext,
     request: &Request,
@@ -130,6 +141,10 @@ fn check_cluster_loss(
         .iter()
         .all(|one| healed.vnfcs.iter().any(|vnfc| vnfc.id == one.id));
     let master = &plan.first_control_plane().name;
+    let what = match plan.control_planes.len() {
+        1 => "the only control-plane node",
+        _ => "all control-plane nodes",
+    };
     let dependents = request
         .dependents
         .iter()
@@ -145,17 +160,16 @@ fn check_cluster_loss(
     };
     if !accepted && !dependents.is_empty() {
         return refused(format!(
-            "healing the only control-plane node loses the cluster, and {} run on it: terminate them first, or accept \
+            "healing {what} loses the cluster, and {} run on it: terminate them first, or accept \
              the loss with `accept_cluster_loss: true`",
             dependents.join(", ")
         ));
     }
     if !accepted && !all_healed {
-        return refused(
-            "healing the only control-plane node loses the cluster with everything on it: accept that with \
-            `accept_cluster_loss: true`; the cluster is then reinstalled, and its workers join it again"
-                .to_owned(),
-        );
+        return refused(format!(
+            "healing {what} loses the cluster with everything on it: accept that with `accept_cluster_loss: true`; the \
+             cluster is then reinstalled, and its workers join it again"
+        ));
     }
     if !all_healed && plan.script().is_some() {
         return refused(
@@ -190,7 +204,7 @@ async fn successors(
         return Ok(known);
     }
     let mut found = BTreeSet::new();
-    for worker in &plan.workers {
+    for worker in plan.nodes() {
         let is_new = match find_node(worker, nodes) {
             None => true,
             // The node of a predecessor that was never deleted; its successor has the same address.

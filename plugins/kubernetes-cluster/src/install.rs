@@ -1,8 +1,10 @@
 //! The installation, from top to bottom.
 //!
 //! ```text
-//! master   preflight ─ proxy ─ packages ─ runtime ─ init ─┬─ cni ─────────┐
+//! master1  preflight ─ proxy ─ packages ─ runtime ─ init ─┬─ cni ─────────┐
 //!                                                         ├─ credentials ─┤
+//! master2  preflight ─ proxy ─ packages ─ runtime ────────┼─ join ┐       │
+//! master3  preflight ─ proxy ─ packages ─ runtime ────────┼───────┴ join ─┤
 //! worker1  preflight ─ proxy ─ packages ─ runtime ────────┼─ join ────────┼─ ready ─ VIM
 //! worker2  preflight ─ proxy ─ packages ─ runtime ────────┴─ join ────────┘
 //! ```
@@ -21,6 +23,7 @@ use crate::plan::Plan;
 use crate::{addons, config, smoke_test};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join};
+use futures::lock::Mutex;
 use vnfm_plugin_sdk::prelude::*;
 
 /// Installs the cluster of `plan`, or what is missing of it.
@@ -45,11 +48,13 @@ pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, Dri
         installer: &installer,
         master: &master,
         control_plane: control_plane.clone(),
+        turn: Mutex::default(),
     };
-    let workers = plan.workers.iter().map(|node| (node, NodeBefore::Unknown));
-    let (at_master, at_workers) = join(at_master, joins.run(workers.collect())).await;
+    let others = plan.nodes().skip(1);
+    let others = others.map(|node| (node, NodeBefore::Unknown)).collect();
+    let (at_master, at_others) = join(at_master, joins.run(others)).await;
     let (control_plane, bearer_token) = at_master?;
-    at_workers?;
+    at_others?;
 
     installer.ready(&master, plan.nodes()).await?;
     installer.delete_tokens(&master).await?;
@@ -100,7 +105,8 @@ impl Installer<'_> {
         // The next attempt needs it for the joins, after a crash.
         self.cx.save_checkpoint(TOKENS, &[&token]).await?;
         let path = format!("{FOLDER}/init.yaml");
-        let text = config::init(self.plan, facts.kubeadm(), token.reveal());
+        let text = config::init(self.plan, facts.kubeadm(), (token.reveal(), None));
+        self.serve_endpoint(master).await?;
         master.put(Upload::new(&path, text), "init").await?;
         let line = format!("kubeadm init --config {path} --skip-token-print");
         master.step_with("init", &path, &line).await?;

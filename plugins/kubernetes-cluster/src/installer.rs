@@ -61,7 +61,8 @@ impl<'a> Installer<'a> {
             }
         }
         let facts = host.facts().await?;
-        let complete = facts.has_joined() && (step != "init" || facts.is("admin"));
+        let needs_admin = self.plan.is_control_plane(host.node);
+        let complete = facts.has_joined() && (!needs_admin || facts.is("admin"));
         if complete && matches!(state, StepState::Done(0) | StepState::Absent) {
             return Ok(EarlierAttempt::AlreadyDone(facts));
         }

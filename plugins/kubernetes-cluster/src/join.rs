@@ -1,4 +1,5 @@
-//! Joins workers to the control plane, in parallel. A join that was interrupted is repeated from the beginning.
+//! Joins nodes to the cluster: workers in parallel, control-plane nodes one after the other, because each changes the members
+//! of etcd. A join that was interrupted is repeated from the beginning.
 //!
 //! ```text
 //!                         still running? wait for it ───────────────┐
@@ -7,18 +8,20 @@
 //! ```
 //!
 //! kubeadm refuses to join a node that the cluster believes Ready, as it does for a while after the host lost power. So
-//! what is left is removed on both sides: on the host, then in the cluster.
+//! what is left is removed on both sides: on the host, then in the cluster, for a control-plane node also in etcd.
 
 use crate::config;
 use crate::installer::{CA, EarlierAttempt, Installer, KUBECTL, first_failure};
 use crate::join_tokens::ControlPlane;
 use crate::machine::{FOLDER, Facts, Machine, StepState};
+use crate::members;
 use crate::plan::Node;
 use crate::script;
 use futures::future::{BoxFuture, Shared, join_all};
+use futures::lock::Mutex;
 use vnfm_plugin_sdk::prelude::*;
 
-/// What is known of the node of a worker before it joins.
+/// What is known of a server's node before it joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeBefore {
     /// The cluster may not even exist yet.
@@ -29,21 +32,23 @@ pub(crate) enum NodeBefore {
     Exists,
 }
 
-/// Joins workers as soon as they are prepared and the control plane responds.
+/// Joins servers as soon as they are prepared and the control plane responds.
 pub(crate) struct Joins<'a> {
     pub(crate) installer: &'a Installer<'a>,
     pub(crate) master: &'a Machine<'a>,
     pub(crate) control_plane: Shared<BoxFuture<'a, Result<ControlPlane, DriverError>>>,
+    /// Held by the control-plane node that joins; the certificate key, once the certificates are uploaded.
+    pub(crate) turn: Mutex<Option<Secret>>,
 }
 
 impl Joins<'_> {
-    /// Joins these workers. If one fails, the others finish first.
+    /// Joins these servers. If one fails, the others finish first.
     ///
     /// # Errors
     ///
     /// The error of the first one that failed.
-    pub(crate) async fn run(&self, workers: Vec<(&Node, NodeBefore)>) -> Result<(), DriverError> {
-        let joins = workers.into_iter().map(|(node, before)| async move {
+    pub(crate) async fn run(&self, servers: Vec<(&Node, NodeBefore)>) -> Result<(), DriverError> {
+        let joins = servers.into_iter().map(|(node, before)| async move {
             let worker = Machine::new(self.installer.cx, self.installer.plan, node);
             self.join(&worker, before).await?;
             let joined = format!("`{}` has joined", node.name);
@@ -59,6 +64,23 @@ impl Joins<'_> {
         }
         self.installer.prepare(worker).await?;
         let control_plane = self.control_plane.clone().await?;
+        if worker.plan.is_control_plane(worker.node) {
+            let mut key = self.turn.lock().await;
+            self.join_prepared(worker, before, (&control_plane, Some(&mut *key)))
+                .await?;
+            members::wait_until_healthy(self.installer, self.master, worker.node).await
+        } else {
+            self.join_prepared(worker, before, (&control_plane, None))
+                .await
+        }
+    }
+
+    async fn join_prepared(
+        &self,
+        worker: &Machine<'_>,
+        before: NodeBefore,
+        (control_plane, key): (&ControlPlane, Option<&mut Option<Secret>>),
+    ) -> Result<(), DriverError> {
         let facts = match self.installer.earlier_attempt(worker, "join").await? {
             EarlierAttempt::JustFinished => return Ok(()),
             EarlierAttempt::AlreadyDone(facts) => {
@@ -79,10 +101,24 @@ impl Joins<'_> {
                 if before == NodeBefore::Exists {
                     self.delete_node(worker).await?;
                 }
+                if before != NodeBefore::Unknown && key.is_some() {
+                    self.remove_member(worker).await?;
+                }
                 facts
             }
         };
-        self.run_kubeadm(worker, &facts, &control_plane).await
+        let key = match key {
+            None => None,
+            Some(slot) => {
+                if slot.is_none() {
+                    let token = control_plane.tokens.last().cloned().unwrap_or_default();
+                    let uploaded = self.installer.upload_certificates(self.master, &token);
+                    *slot = Some(uploaded.await?);
+                }
+                slot.as_ref()
+            }
+        };
+        self.run_kubeadm(worker, &facts, (control_plane, key)).await
     }
 
     async fn join_by_script(
@@ -109,7 +145,15 @@ impl Joins<'_> {
     /// Removes what an earlier attempt left, on the host and in the cluster.
     async fn remove(&self, worker: &Machine<'_>) -> Result<(), DriverError> {
         worker.reset().await?;
+        if worker.plan.is_control_plane(worker.node) {
+            self.remove_member(worker).await?;
+        }
         self.delete_node(worker).await
+    }
+
+    async fn remove_member(&self, worker: &Machine<'_>) -> Result<(), DriverError> {
+        let node = worker.node;
+        members::remove(self.master, (&node.name, &node.address)).await
     }
 
     async fn delete_node(&self, worker: &Machine<'_>) -> Result<(), DriverError> {
@@ -122,16 +166,19 @@ impl Joins<'_> {
         &self,
         worker: &Machine<'_>,
         facts: &Facts,
-        control_plane: &ControlPlane,
+        (control_plane, key): (&ControlPlane, Option<&Secret>),
     ) -> Result<(), DriverError> {
         let plan = self.installer.plan;
+        if key.is_some() {
+            self.installer.serve_endpoint(worker).await?;
+        }
         let message = format!("`kubeadm join` on `{}`", worker.node.name);
         self.installer.report(60, &message).await;
         let [path, known] = ["join.yaml", "discovery.conf"].map(|file| format!("{FOLDER}/{file}"));
         let discovery = config::discovery(plan, &control_plane.ca);
         worker.put(Upload::new(&known, discovery), "join").await?;
         let token = control_plane.tokens.last().map_or("", Secret::reveal);
-        let text = config::join(worker.node, facts.kubeadm(), (token, &known));
+        let text = config::join(worker.node, facts.kubeadm(), (token, &known), key);
         worker.put(Upload::new(&path, text), "join").await?;
         let line = format!("kubeadm join --config {path}");
         worker.step_with("join", &path, &line).await

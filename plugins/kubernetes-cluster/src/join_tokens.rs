@@ -1,16 +1,20 @@
-//! The bootstrap tokens with which workers join. A token is stored as a checkpoint before it becomes valid, so that a
-//! later attempt, after a crash, can delete it.
+//! The bootstrap tokens with which nodes join, and the certificate key with which control-plane nodes do. A token is stored
+//! as a checkpoint before it becomes valid, so that a later attempt, after a crash, can delete it. The key is stored nowhere:
+//! each attempt encrypts the certificates with a new one.
 
 use crate::config;
 use crate::installer::{CA, Installer, KUBECTL, read_ca};
-use crate::machine::Machine;
+use crate::machine::{FOLDER, Machine, StepState};
 use crate::secrets::ca_hash;
 use vnfm_plugin_sdk::prelude::*;
 
 /// The checkpoint with the bootstrap tokens.
 pub(crate) const TOKENS: &str = "bootstrap-tokens";
 
-/// What workers need to join the control plane.
+/// The Kubernetes secret with the control plane's certificates, encrypted with the certificate key.
+pub(crate) const CERTIFICATES: &str = "kubeadm-certs";
+
+/// What nodes need to join the control plane.
 #[derive(Clone)]
 pub(crate) struct ControlPlane {
     pub(crate) ca: String,
@@ -41,7 +45,7 @@ impl Installer<'_> {
         tokens.push(token.clone());
         self.cx.save_checkpoint(TOKENS, tokens).await?;
         let version = master.run("init", "kubeadm version -o short").await?.stdout;
-        let text = config::init(self.plan, version.trim(), token.reveal());
+        let text = config::init(self.plan, version.trim(), (token.reveal(), None));
         // sshd's standard input cannot be opened through /dev/stdin; a pipe can.
         let line = "cat | kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --config /dev/stdin";
         master
@@ -53,9 +57,49 @@ impl Installer<'_> {
     /// Deletes our bootstrap tokens, so that nothing else can join with them.
     pub(crate) async fn delete_tokens(&self, master: &Machine<'_>) -> Result<(), DriverError> {
         let tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
-        let names: Vec<_> = tokens.iter().filter_map(token_secret_name).collect();
+        let mut names: Vec<_> = tokens.iter().filter_map(token_secret_name).collect();
+        if self.plan.control_planes.len() > 1 {
+            names.extend(certificate_secrets(master).await?);
+        }
         delete_secrets(master, &names).await
     }
+
+    /// Encrypts the control plane's certificates with a new key and stores them in the cluster, for nodes that join it.
+    pub(crate) async fn upload_certificates(
+        &self,
+        master: &Machine<'_>,
+        token: &Secret,
+    ) -> Result<Secret, DriverError> {
+        let key = Secret::new(hex::encode(random_bytes::<32>(master)?));
+        let version = master.run("join", "kubeadm version -o short").await?.stdout;
+        let text = config::init(self.plan, version.trim(), (token.reveal(), Some(&key)));
+        let path = format!("{FOLDER}/certificates.yaml");
+        let step = "certificates";
+        if master.state(step).await? == StepState::Running
+            && let Err(error) = master.finish(step).await
+        {
+            // It belongs to an earlier attempt, whose key is unknown.
+            self.cx.info(&error.detail);
+        }
+        let line = format!(
+            "kubeadm init phase upload-certs --upload-certs --skip-certificate-key-print --config {path}"
+        );
+        master.put(Upload::new(&path, text), "join").await?;
+        master.step_with(step, &path, &line).await?;
+        Ok(key)
+    }
+}
+
+/// The secret with the certificates, and the token secret whose expiry deletes it.
+async fn certificate_secrets(master: &Machine<'_>) -> Result<Vec<String>, DriverError> {
+    let line = format!(
+        "{KUBECTL} -n kube-system get secret {CERTIFICATES} -o jsonpath='{{.metadata.ownerReferences[0].name}}'"
+    );
+    let owner = master
+        .try_run("credentials", &line, Secret::default())
+        .await?;
+    let owner = Some(owner.stdout.trim().to_owned()).filter(|name| owner.ok() && !name.is_empty());
+    Ok(owner.into_iter().chain([CERTIFICATES.to_owned()]).collect())
 }
 
 /// The control plane, with these tokens.
@@ -102,9 +146,18 @@ pub(crate) async fn delete_secrets(
 
 /// A bootstrap token, `[a-z0-9]{6}.[a-z0-9]{16}`, from the kernel's randomness.
 pub(crate) fn random_token(master: &Machine<'_>) -> Result<Secret, DriverError> {
-    use std::io::Read as _;
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = [0; 22];
+    let bytes = random_bytes::<22>(master)?;
+    let text: String = bytes
+        .iter()
+        .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))
+        .collect();
+    Ok(Secret::new(format!("{}.{}", &text[..6], &text[6..])))
+}
+
+fn random_bytes<const N: usize>(master: &Machine<'_>) -> Result<[u8; N], DriverError> {
+    use std::io::Read as _;
+    let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .map_err(|error| {
@@ -114,9 +167,5 @@ pub(crate) fn random_token(master: &Machine<'_>) -> Result<Secret, DriverError> 
                 format!("cannot read `/dev/urandom`: {error}"),
             )
         })?;
-    let text: String = bytes
-        .iter()
-        .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))
-        .collect();
-    Ok(Secret::new(format!("{}.{}", &text[..6], &text[6..])))
+    Ok(bytes)
 }

@@ -6,14 +6,13 @@
 
 use crate::api::{Api, ClusterNode, MERGE};
 use crate::plan::Node;
+use crate::roles::is_kubernetes;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use vnfm_plugin_sdk::prelude::*;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 const CONFIG_MAP: &str = "vnfm-node-labels";
-/// Kubernetes' own label domains, with their subdomains.
-const KUBERNETES_DOMAINS: &[&str] = &["kubernetes.io", "k8s.io"];
 
 /// Saves the labels of these nodes.
 ///
@@ -112,14 +111,6 @@ fn path() -> String {
 
 /// The labels outside Kubernetes' own domains.
 fn custom_labels(labels: &Map<String, Value>) -> Map<String, Value> {
-    let is_kubernetes = |name: &str| {
-        let domain = name.split_once('/').map_or("", |(domain, _)| domain);
-        KUBERNETES_DOMAINS.iter().any(|domain_suffix| {
-            domain
-                .strip_suffix(domain_suffix)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        })
-    };
     labels
         .iter()
         .filter(|(name, _)| !is_kubernetes(name))

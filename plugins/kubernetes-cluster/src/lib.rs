@@ -3,26 +3,29 @@
 //! | hook | what it does |
 //! |---|---|
 //! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
-//! | `heal_start` | drains the workers that will be replaced and removes them from the cluster; its undo handler brings them back |
-//! | `heal_end` | joins their successors; reinstalls a lost control plane |
-//! | `scale_start`, `scale_to_level_start` | drains the workers that will go and removes them from the cluster; its undo handler brings them back |
-//! | `scale_end`, `scale_to_level_end` | joins the workers that came; its undo handler drains and removes them |
+//! | `heal_start` | drains the nodes that will be replaced and removes them from the cluster; its undo handler brings them back |
+//! | `heal_end` | joins their successors; reinstalls a cluster whose whole control plane is lost |
+//! | `scale_start`, `scale_to_level_start` | drains the nodes that will go and removes them from the cluster; its undo handler brings them back |
+//! | `scale_end`, `scale_to_level_end` | joins the nodes that came; its undo handler drains and removes them |
 //! | `operate_start`, `operate_end` | check and run an action on the cluster that the request names: an upgrade, a renewal |
 //! | `change_current_package_start`, `change_current_package_end` | check and run the upgrade to what the new package contains |
 //! | `terminate_end` | unregisters the VIM; the servers are deleted by then |
 //!
 //! `install.rs` shows the installation from top to bottom, `heal.rs` a heal, `scale.rs` a scaling, `upgrade.rs` an upgrade. What nodes an operation
 //! wants, `reconcile.rs` makes of those that it observes. The parameters (`params.rs`) are those of Tacker's driver in
-//! `k8s_cluster_installation_param`, and a few of our own. One control-plane node, any number of workers.
+//! `k8s_cluster_installation_param`, and a few of our own. 1, 3 or 5 control-plane nodes with stacked etcd, any number of
+//! workers.
 
 mod access;
 mod action;
 mod addons;
 mod api;
 mod certificates;
+mod cidr;
 mod cluster;
 mod config;
 mod drain;
+mod endpoint;
 mod etcd;
 mod heal;
 mod install;
@@ -32,12 +35,14 @@ mod join_tokens;
 mod labels;
 mod logins;
 mod machine;
+mod members;
 pub mod params;
 mod plan;
 mod pods;
 mod prepare;
 mod programs;
 mod reconcile;
+mod roles;
 mod scale;
 mod script;
 mod secrets;
@@ -101,6 +106,7 @@ impl KubernetesCluster {
         let artifacts = cx.artifacts().await?;
         let installation = &request.additional_params.k8s_cluster_installation_param;
         let plan = Plan::new(&request, installation, &artifacts)?;
+        plan.check()?;
         for name in plan.ignored() {
             cx.warn(&format!("unknown parameter `{name}` is ignored"));
         }

@@ -70,6 +70,11 @@ impl Facts {
         self.value("missing").split_whitespace().collect()
     }
 
+    /// Programs that serve the address of a control plane and are not installed.
+    pub(crate) fn missing_for_endpoint(&self) -> Vec<&str> {
+        self.value("endpoint_missing").split_whitespace().collect()
+    }
+
     /// kubeadm's version, such as `v1.36.2`.
     pub(crate) fn kubeadm(&self) -> &str {
         self.value("kubeadm")

@@ -21,7 +21,7 @@ pub struct HealParams {
     /// How to drain the nodes that are replaced.
     #[serde(flatten)]
     pub drain: DrainParams,
-    /// Allows replacing the only control-plane node: the cluster is lost with everything on it, and reinstalled.
+    /// Allows replacing all control-plane nodes: the cluster is lost with everything on it, and reinstalled.
     #[serde(default)]
     pub accept_cluster_loss: bool,
 }
@@ -69,10 +69,15 @@ pub struct Installation {
     pub script_path: Option<String>,
     /// Name of the VIM; `kubernetes_vim_<instance id>` if absent.
     pub vim_name: Option<String>,
-    /// The node that runs the control plane.
+    /// The nodes that run the control plane: 1, 3 or 5.
     pub master_node: MasterNode,
-    /// The nodes that run workloads.
-    pub worker_node: WorkerNode,
+    /// The address at which clients and nodes reach the API server; required for more than one control-plane node.
+    pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// The nodes that run workloads; if absent, the control-plane nodes also run them.
+    pub worker_node: Option<WorkerNode>,
+    /// Further groups of such nodes; they have the login of `worker_node`.
+    #[serde(default)]
+    pub worker_groups: Vec<WorkerGroup>,
     /// HTTP proxies that the hosts use.
     #[serde(default)]
     pub proxy: Proxy,
@@ -90,6 +95,9 @@ pub struct Installation {
     pub addons: Vec<AddOn>,
     /// Ends the installation with a test of DNS, Services, the pod network and storage.
     pub smoke_test: Option<SmokeTest>,
+    /// Folder of the package with the Debian archives of HAProxy and keepalived, for control-plane nodes that lack them;
+    /// `Files/kubernetes/endpoint-packages` if absent.
+    pub endpoint_packages: Option<String>,
     /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
@@ -132,11 +140,47 @@ pub struct SmokeTest {
     pub storage_class: Option<String>,
 }
 
-/// The node that runs the control plane, and how to log in.
+/// The address of a control plane, and what serves it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct ControlPlaneEndpoint {
+    /// What serves the address.
+    #[serde(default)]
+    pub provider: EndpointProvider,
+    /// An IP address on the nodes' network that no host has; for `external` also a host name.
+    pub address: String,
+    /// The address that outside clients use instead, such as a floating IP.
+    pub external_address: Option<String>,
+    /// Port of the address; if absent, 16443 for `haproxy_keepalived`, else 6443.
+    #[schemars(range(min = 1))]
+    pub port: Option<u16>,
+    /// The nodes' network interface that gets the address; if absent, the one with the node's address.
+    pub interface: Option<String>,
+    /// VRRP router id for keepalived; 51 if absent.
+    #[serde(default = "virtual_router_id")]
+    #[schemars(range(min = 1))]
+    pub virtual_router_id: u8,
+    /// Image of kube-vip; required for `kube_vip`.
+    pub image: Option<String>,
+}
+
+/// What serves the address of a control plane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndpointProvider {
+    /// HAProxy on each control-plane node, and keepalived, which gives the address to one of them.
+    #[default]
+    HaproxyKeepalived,
+    /// kube-vip as a static pod on each control-plane node.
+    KubeVip,
+    /// A load balancer that the operator provides; it forwards to port 6443 of the control-plane nodes.
+    External,
+}
+
+/// The nodes that run the control plane, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct MasterNode {
-    /// Its VDU; if absent, the one whose name starts with `master`.
+    /// Their VDU; if absent, the one whose name starts with `master`.
     pub vdu_id: Option<String>,
     /// The connection point for SSH.
     pub ssh_cp_name: String,
@@ -154,9 +198,11 @@ pub struct MasterNode {
     /// Address range of Services; `10.96.0.0/12` if absent.
     #[serde(default = "cluster_cidr")]
     pub cluster_cidr: String,
-    /// The connection point with the API server's address for nodes and clients; if absent, the one for SSH.
+    /// The connection point with the API server's address for nodes and clients; if absent, the one for SSH. With
+    /// `control_plane_endpoint`: the connection point whose interface gets that address.
     pub cluster_cp_name: Option<String>,
-    /// The connection point with the address that outside clients use instead.
+    /// The connection point with the address that outside clients use instead; has no effect with
+    /// `control_plane_endpoint`.
     pub cluster_fip_name: Option<String>,
     /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
@@ -173,6 +219,12 @@ pub struct WorkerNode {
     pub ssh_cp_name: String,
     /// The connection point with the node's address in the cluster; if absent, the one for SSH.
     pub nic_cp_name: Option<String>,
+    /// Labels of the nodes.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Taints of the nodes.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
     /// The user to log in as; commands run through sudo.
     pub username: String,
     /// The user's password; either this or `private_key` is required.
@@ -182,6 +234,46 @@ pub struct WorkerNode {
     /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
+}
+
+/// A group of workers with a VDU of its own.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct WorkerGroup {
+    /// Their VDU.
+    pub vdu_id: String,
+    /// The connection point for SSH.
+    pub ssh_cp_name: String,
+    /// The connection point with the node's address in the cluster; if absent, the one for SSH.
+    pub nic_cp_name: Option<String>,
+    /// Labels of the nodes.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Taints of the nodes.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taint {
+    /// Its key, such as `example.com/gpu`.
+    pub key: String,
+    /// Its value, if any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// What happens to pods that do not tolerate it.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TaintEffect {
+    /// They are not scheduled to the node.
+    NoSchedule,
+    /// They are scheduled to it only if no other node takes them.
+    PreferNoSchedule,
+    /// They are not scheduled to the node, and those on it are evicted.
+    NoExecute,
 }
 
 /// HTTP proxies that the hosts use.
@@ -199,6 +291,10 @@ pub struct Proxy {
 
 fn drain_timeout() -> u32 {
     300
+}
+
+fn virtual_router_id() -> u8 {
+    51
 }
 
 fn pod_cidr() -> String {

@@ -1,7 +1,10 @@
 //! The target cluster: the role, node name and addresses of each server.
 
 use crate::addons;
-use crate::params::{AddOn, Installation, Proxy, SmokeTest};
+use crate::cidr::Cidr;
+use crate::endpoint::Endpoint;
+use crate::params::{AddOn, Installation, Proxy, SmokeTest, Taint};
+use crate::roles;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -9,7 +12,11 @@ use vnfm_plugin_sdk::prelude::*;
 const CNI: &str = "Files/kubernetes/cni.yaml";
 /// Default folder of Debian archives in the package.
 const PACKAGES: &str = "Files/kubernetes/packages";
+/// Default folder of the Debian archives of HAProxy and keepalived.
+const ENDPOINT_PACKAGES: &str = "Files/kubernetes/endpoint-packages";
 pub(crate) const API_PORT: u16 = 6443;
+/// The numbers of nodes that a control plane can have.
+const SIZES: &[usize] = &[1, 3, 5];
 /// The step that runs the vendor's script.
 pub(crate) const SCRIPT_STEP: &str = "script";
 /// Parameters of Tacker's driver that have no effect here; they cause no warning.
@@ -28,6 +35,10 @@ pub(crate) struct Node {
     pub(crate) ssh: SshTarget,
     /// Address of its node in the cluster.
     pub(crate) address: String,
+    /// Labels that its kubelet sets.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Taints with which it joins; `None`: kubeadm's default.
+    pub(crate) taints: Option<Vec<Taint>>,
 }
 
 impl Node {
@@ -49,20 +60,21 @@ pub(crate) struct Plan {
     pub(crate) vim_name: String,
     /// The control-plane nodes in the order of their VNFCs; at least one.
     pub(crate) control_planes: Vec<Node>,
+    /// Index of the control-plane node on which commands run.
+    responding: usize,
     pub(crate) workers: Vec<Node>,
     pub(crate) pod_cidr: String,
     pub(crate) service_cidr: String,
-    /// Address of the API server for the nodes.
-    pub(crate) api_address: String,
-    /// Address of the API server for outside clients.
-    pub(crate) external_address: String,
+    /// How the API server is reached.
+    pub(crate) api: Endpoint,
     pub(crate) proxy: Proxy,
-    /// Paths in the package: this manifest, `images` and `packages`.
+    /// Paths in the package: this manifest, `images`, `packages` and `endpoint_packages`.
     pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
     pub(crate) packages: Vec<String>,
     pub(crate) addons: Vec<AddOn>,
     pub(crate) smoke_test: Option<SmokeTest>,
+    pub(crate) endpoint_packages: Vec<String>,
     script: Option<String>,
     ignored: Vec<String>,
     secrets: Vec<Secret>,
@@ -79,58 +91,31 @@ impl Plan {
         installation: &Installation,
         artifacts: &[String],
     ) -> Result<Self, DriverError> {
-        let (master, worker) = (&installation.master_node, &installation.worker_node);
-        let masters = role(request, "master", master.vdu_id.as_deref())?;
-        let [first] = masters.as_slice() else {
-            return Err(bad(format!(
-                "there are {} servers for the control plane; this driver supports one",
-                masters.len()
-            )));
-        };
-        let login = Login {
-            cp: &master.ssh_cp_name,
-            nic: master.nic_cp_name.as_deref(),
-            username: &master.username,
-            password: master.password.as_ref(),
-            private_key: master.private_key.as_ref(),
-            port: installation.ssh_port,
-        };
-        let worker_login = Login {
-            cp: &worker.ssh_cp_name,
-            nic: worker.nic_cp_name.as_deref(),
-            username: &worker.username,
-            password: worker.password.as_ref(),
-            private_key: worker.private_key.as_ref(),
-            port: installation.ssh_port,
-        };
-        let workers = role(request, "worker", worker.vdu_id.as_deref())?;
-        let at = |cp: &Option<String>| first.address(cp.as_ref().unwrap_or(&master.ssh_cp_name));
-        let api_address = at(&master.cluster_cp_name)?.to_owned();
-        let external_address = match &master.cluster_fip_name {
-            Some(cp) => first.address(cp)?.to_owned(),
-            None => api_address.clone(),
-        };
+        let control_planes = roles::control_planes(request, installation)?;
+        let workers = roles::workers(request, installation)?;
+        let vnfc = |node: &Node| request.vnfcs().iter().find(|vnfc| vnfc.id == node.vnfc);
+        let first = control_planes.first().and_then(vnfc);
+        let api = Endpoint::new(installation, first)?;
+        let master = &installation.master_node;
         let mut plan = Self {
             instance: request.instance.id.clone(),
             vim_name: installation
                 .vim_name
                 .clone()
                 .unwrap_or_else(|| format!("kubernetes_vim_{}", request.instance.id)),
-            control_planes: vec![login.node(first)?],
-            workers: workers
-                .iter()
-                .map(|vnfc| worker_login.node(vnfc))
-                .collect::<Result<_, _>>()?,
+            control_planes,
+            responding: 0,
+            workers,
             pod_cidr: master.pod_cidr.clone(),
             service_cidr: master.cluster_cidr.clone(),
-            api_address,
-            external_address,
+            api,
             proxy: installation.proxy.clone(),
             cni: None,
             images: Vec::new(),
             packages: Vec::new(),
             addons: installation.addons.clone(),
             smoke_test: installation.smoke_test.clone(),
+            endpoint_packages: Vec::new(),
             script: None,
             ignored: ignored(installation),
             secrets: secrets(installation),
@@ -139,6 +124,85 @@ impl Plan {
         plan.find_files(installation, artifacts)?;
         plan.deduplicate_names();
         Ok(plan)
+    }
+
+    /// Checks what an installation needs and an existing cluster has: the size of the control plane, and its address ranges.
+    ///
+    /// # Errors
+    ///
+    /// If the control plane cannot have that size, or the ranges of pods, Services and hosts overlap.
+    pub(crate) fn check(&self) -> Result<(), DriverError> {
+        self.check_size(self.control_planes.len())?;
+        if self.script.is_some() && self.control_planes.len() > 1 {
+            return Err(bad(
+                "the vendor's script installs one control-plane node, and there are several".into(),
+            ));
+        }
+        self.check_ranges()
+    }
+
+    /// Checks whether the control plane can have this many nodes.
+    ///
+    /// # Errors
+    ///
+    /// If the number is not 1, 3 or 5, or there is no address for several of them.
+    pub(crate) fn check_size(&self, size: usize) -> Result<(), DriverError> {
+        if !SIZES.contains(&size) {
+            let why = match size {
+                0 => "a cluster needs one",
+                even if even.is_multiple_of(2) => {
+                    "an even number tolerates no more failures than one node fewer, because etcd needs more than half of \
+                     its members"
+                }
+                _ => "each further member makes etcd slower",
+            };
+            return Err(bad(format!(
+                "the control plane would have {size} nodes, but can have 1, 3 or 5: {why}"
+            )));
+        }
+        if size > 1 && self.api.is_node() {
+            return Err(bad(format!(
+                "{size} control-plane nodes need an address that is not one node's own: give `control_plane_endpoint`, from \
+                 the installation on"
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_ranges(&self) -> Result<(), DriverError> {
+        let mut ranges = Vec::<(String, Cidr)>::new();
+        let texts = [
+            ("pod_cidr", &self.pod_cidr),
+            ("cluster_cidr", &self.service_cidr),
+        ];
+        for (name, text) in texts {
+            for range in text.split(',').map(str::trim) {
+                let Some(cidr) = Cidr::parse(range) else {
+                    return Err(bad(format!(
+                        "`master_node.{name}` has `{range}`, which is not an address range such as 10.244.0.0/16"
+                    )));
+                };
+                ranges.push((format!("`master_node.{name}` ({range})"), cidr));
+            }
+        }
+        let nodes = self.nodes().map(|node| (node.name.as_str(), &node.address));
+        let hosts = nodes.chain([("control_plane_endpoint", &self.api.address)]);
+        let hosts = hosts.filter_map(|(name, address)| {
+            Some((
+                format!("the address {address} of `{name}`"),
+                Cidr::host(address)?,
+            ))
+        });
+        let hosts: Vec<_> = hosts.collect();
+        for (index, (name, cidr)) in ranges.iter().enumerate() {
+            let mut others = ranges[index + 1..].iter().chain(&hosts);
+            if let Some((other, _)) = others.find(|(_, other)| cidr.overlaps(*other)) {
+                return Err(bad(format!(
+                    "{name} overlaps {other}: packets for one would go to the other; use a range that the site does not have"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Finds the files that the package provides.
@@ -153,6 +217,8 @@ impl Plan {
             artifacts.iter().filter(fits).cloned().collect()
         };
         self.packages = files_in(installation.packages.as_deref().unwrap_or(PACKAGES), ".deb");
+        let folder = installation.endpoint_packages.as_deref();
+        self.endpoint_packages = files_in(folder.unwrap_or(ENDPOINT_PACKAGES), ".deb");
         self.images = installation
             .images_path
             .as_deref()
@@ -216,12 +282,13 @@ impl Plan {
 
     /// `HOST:PORT` of the API server for the nodes.
     pub(crate) fn endpoint(&self) -> String {
-        with_port(&self.api_address)
+        with_port(&self.api.address, self.api.port)
     }
 
     /// URL of the API server for outside clients.
     pub(crate) fn url(&self) -> String {
-        format!("https://{}", with_port(&self.external_address))
+        let authority = with_port(&self.api.external_address, self.api.port);
+        format!("https://{authority}")
     }
 
     /// Values to hide in errors.
@@ -234,17 +301,33 @@ impl Plan {
         &self.control_planes[0]
     }
 
+    /// The control-plane node on which commands run: the first one, unless [`Plan::set_responding`] found another.
+    pub(crate) fn responding_control_plane(&self) -> &Node {
+        &self.control_planes[self.responding]
+    }
+
+    /// From now on commands run on this control-plane node, by its index.
+    pub(crate) fn set_responding(&mut self, index: usize) {
+        self.responding = index.min(self.control_planes.len() - 1);
+    }
+
+    /// Whether the node is one of the control plane.
+    pub(crate) fn is_control_plane(&self, node: &Node) -> bool {
+        self.control_planes.iter().any(|one| one.vnfc == node.vnfc)
+    }
+
     /// The control-plane nodes, then the workers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.control_planes.iter().chain(&self.workers)
     }
 }
 
-fn with_port(address: &str) -> String {
-    if address.contains(':') {
-        format!("[{address}]:{API_PORT}")
+/// `HOST:PORT`, with an IPv6 address in brackets.
+pub(crate) fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
     } else {
-        format!("{address}:{API_PORT}")
+        format!("{host}:{port}")
     }
 }
 
@@ -267,93 +350,18 @@ fn check_proxy(proxy: &Proxy) -> Result<(), DriverError> {
     }
 }
 
-fn bad(detail: String) -> DriverError {
+pub(crate) fn bad(detail: String) -> DriverError {
     DriverError::new("bad-parameters", detail).phase("preflight")
 }
 
-/// The servers of a role: those of `vdu`, or else of the VDUs whose name starts with the role. There may be none if the
-/// flavour has such a VDU, which is scaled to zero.
-fn role<'a, P>(
-    request: &'a HookRequest<P>,
-    role: &str,
-    vdu: Option<&str>,
-) -> Result<Vec<&'a Vnfc>, DriverError> {
-    let has_role = |id: &str| match vdu {
-        Some(vdu) => id == vdu,
-        None => id.to_lowercase().starts_with(role),
-    };
-    let found = request.vnfcs().iter().filter(|vnfc| has_role(&vnfc.vdu_id));
-    let found: Vec<_> = found.collect();
-    if found.is_empty() && !request.instance.vdus.iter().any(|vdu| has_role(vdu)) {
-        let known: Vec<_> = request
-            .vnfcs()
-            .iter()
-            .map(|vnfc| vnfc.vdu_id.as_str())
-            .collect();
-        return Err(bad(format!(
-            "no server has the role `{role}`: name its VDU in `{role}_node.vdu_id`; the servers belong to the VDUs {known:?}"
-        )));
-    }
-    Ok(found)
-}
-
-/// The login for the servers of one role.
-struct Login<'a> {
-    cp: &'a str,
-    nic: Option<&'a str>,
-    username: &'a str,
-    password: Option<&'a Secret>,
-    private_key: Option<&'a Secret>,
-    port: Option<u16>,
-}
-
-impl Login<'_> {
-    fn node(&self, vnfc: &Vnfc) -> Result<Node, DriverError> {
-        let mut ssh = vnfc
-            .ssh(self.cp, self.username)?
-            .port(self.port.unwrap_or(22));
-        ssh.password = self.password.cloned();
-        ssh.private_key = self.private_key.cloned();
-        if ssh.password.is_none() && ssh.private_key.is_none() {
-            let detail = format!(
-                "neither `password` nor `private_key` is given for `{}`",
-                self.username
-            );
-            return Err(bad(detail).host(vnfc.name()));
-        }
-        let address = vnfc.address(self.nic.unwrap_or(self.cp))?.to_owned();
-        let (id, vdu) = (vnfc.id.clone(), vnfc.vdu_id.clone());
-        Ok(Node {
-            vnfc: id,
-            vdu,
-            name: node_name(vnfc),
-            ssh,
-            address,
-        })
-    }
-}
-
-/// The server's name as a valid Kubernetes name.
-fn node_name(vnfc: &Vnfc) -> String {
-    let name = vnfc.name().to_lowercase();
-    let name = name.replace(
-        |c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.',
-        "-",
-    );
-    let cut: String = name.chars().take(40).collect();
-    match cut.trim_matches(['-', '.']) {
-        "" => format!("node-{}", vnfc.id.to_lowercase()),
-        name => name.to_owned(),
-    }
-}
-
 fn ignored(installation: &Installation) -> Vec<String> {
-    let all = [
-        &installation.other,
-        &installation.master_node.other,
-        &installation.worker_node.other,
-    ];
-    let names = all.into_iter().flat_map(|other| other.keys());
+    let worker = installation
+        .worker_node
+        .as_ref()
+        .map(|worker| &worker.other);
+    let all = [&installation.other, &installation.master_node.other];
+    let all = all.into_iter().chain(worker);
+    let names = all.flat_map(|other| other.keys());
     names
         .filter(|name| !IGNORED_PARAMETERS.contains(&name.as_str()))
         .cloned()
@@ -362,13 +370,11 @@ fn ignored(installation: &Installation) -> Vec<String> {
 
 fn secrets(installation: &Installation) -> Vec<Secret> {
     let (master, worker) = (&installation.master_node, &installation.worker_node);
-    let all = [
-        &master.password,
-        &master.private_key,
-        &worker.password,
-        &worker.private_key,
-    ];
-    let mut all: Vec<Secret> = all.into_iter().flatten().cloned().collect();
+    let of_master = [&master.password, &master.private_key];
+    let of_worker = worker.iter();
+    let of_worker = of_worker.flat_map(|worker| [&worker.password, &worker.private_key]);
+    let all = of_master.into_iter().chain(of_worker);
+    let mut all: Vec<Secret> = all.flatten().cloned().collect();
     let proxies = [
         &installation.proxy.http_proxy,
         &installation.proxy.https_proxy,

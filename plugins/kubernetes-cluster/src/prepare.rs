@@ -19,7 +19,8 @@ impl Installer<'_> {
         }
         self.proxy(host, &facts).await?;
         if !facts.missing().is_empty() || self.is_outdated(&facts) {
-            self.packages(host, &facts).await?;
+            let archives = ("packages", self.plan.packages.as_slice());
+            self.packages(host, &facts.missing(), archives).await?;
             facts = host.facts().await?;
             let missing = facts.missing();
             if !missing.is_empty() {
@@ -58,13 +59,18 @@ impl Installer<'_> {
         host.run("proxy", &line).await.map(|_| ())
     }
 
-    /// Installs missing programs from the package, or else from the host's repository.
-    async fn packages(&self, host: &Machine<'_>, facts: &Facts) -> Result<(), DriverError> {
-        let missing = facts.missing();
+    /// Installs missing programs from the package, or else from the host's repository; `archives` is the parameter that
+    /// names the package's folder, and its content.
+    pub(crate) async fn packages(
+        &self,
+        host: &Machine<'_>,
+        missing: &[&str],
+        (parameter, archives): (&str, &[String]),
+    ) -> Result<(), DriverError> {
         self.report(8, &format!("installing programs on `{}`", host.node.name))
             .await;
-        if !self.plan.packages.is_empty() {
-            let paths = self.upload(host, &self.plan.packages, "packages").await?;
+        if !archives.is_empty() {
+            let paths = self.upload(host, archives, parameter).await?;
             return host
                 .step("packages", &format!("dpkg -i {}", paths.join(" ")))
                 .await;
@@ -87,7 +93,7 @@ impl Installer<'_> {
         }
         let detail = format!(
             "the host lacks {} and has no repository for it: put Debian archives into the package (parameter \
-             `packages`), or use an image that has them",
+             `{parameter}`), or use an image that has them",
             missing.join(", ")
         );
         Err(host.refusal("packages-missing", "packages", detail))

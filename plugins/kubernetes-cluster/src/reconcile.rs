@@ -7,20 +7,24 @@
 //!
 //! Every operation differs in the target alone. [`actions`] is pure. Each action starts from the real state and is
 //! idempotent, so that the attempt after a crash observes again, and does what is left. Actions of one kind run in
-//! parallel; all nodes are cordoned before any is drained, so that no pod moves from one to the next. Servers that the
-//! target does not name are not touched, and need not work.
+//! parallel, except that control-plane nodes join and leave one after the other; all nodes are cordoned before any is
+//! drained, so that no pod moves from one to the next. Servers that the target does not name are not touched, and need not
+//! work.
 
 use crate::api::{Api, ClusterNode};
 use crate::cluster::{find_node, names};
 use crate::drain::{Drain, DrainOptions, reset_host};
+use crate::endpoint::stop_serving;
 use crate::installer::{Installer, first_failure};
 use crate::join::{Joins, NodeBefore};
 use crate::labels;
 use crate::machine::{Machine, StepState};
+use crate::members;
 use crate::params::DrainParams;
 use crate::plan::{Node, Plan};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use futures::lock::Mutex;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -155,11 +159,11 @@ impl<'a> Done<'a> {
             let mut actions = self.actions.iter();
             actions.any(|action| action.kind == kind && action.vnfc == node.vnfc)
         };
-        self.plan.workers.iter().filter(concerned)
+        self.plan.nodes().filter(concerned)
     }
 }
 
-/// Observes the workers of one cluster, and acts on them.
+/// Observes the nodes of one cluster, and acts on them.
 pub(crate) struct Reconciler<'a> {
     api: &'a Api<'a>,
     plan: &'a Plan,
@@ -175,7 +179,7 @@ impl<'a> Reconciler<'a> {
             api,
             plan,
             installer: Installer::new(api.cx, plan),
-            master: Machine::new(api.cx, plan, plan.first_control_plane()),
+            master: Machine::new(api.cx, plan, plan.responding_control_plane()),
             drain: drain.into(),
         }
     }
@@ -208,8 +212,7 @@ impl<'a> Reconciler<'a> {
         let wanted = |node: &'a Node| target.get(&node.vnfc).map(|wanted| (node, *wanted));
         let seen = self
             .plan
-            .workers
-            .iter()
+            .nodes()
             .filter_map(wanted)
             .map(|(server, wanted)| {
                 let node = find_node(server, &nodes).map(|node| SeenNode {
@@ -247,11 +250,14 @@ impl<'a> Reconciler<'a> {
             return Ok(Host::Silent);
         }
         host.reach_known().await?;
-        if host.state(self.plan.join_step()).await? == StepState::Running {
+        let state = host.state(self.plan.join_step()).await?;
+        if state == StepState::Running {
             return Ok(Host::Joining);
         }
         let facts = host.facts().await?;
-        Ok(match (facts.has_joined(), facts.has_traces()) {
+        let has_joined =
+            facts.has_joined() && matches!(state, StepState::Done(0) | StepState::Absent);
+        Ok(match (has_joined, facts.has_traces()) {
             (true, _) => Host::Joined,
             (false, true) => Host::Joining,
             (false, false) => Host::Clean,
@@ -316,6 +322,7 @@ impl<'a> Reconciler<'a> {
             installer: &self.installer,
             master: &self.master,
             control_plane: control_plane.shared(),
+            turn: Mutex::default(),
         };
         let has_node = |server: &Node| {
             observed
@@ -375,17 +382,77 @@ impl<'a> Reconciler<'a> {
         let mut nodes = self.api.nodes().await?;
         nodes.retain(is_removed);
         labels::save(self.api, &nodes).await?;
-        let removals = hosts.iter().map(|host| async {
-            // A reset that fails is only logged: the server is deleted anyway.
-            if host.answers().await
-                && let Err(error) = reset_host(host).await
-            {
-                let (cx, name) = (self.api.cx, &host.node.name);
-                cx.warn(&format!("`{name}` was not reset: {}", error.detail));
-            }
+        let is_control_plane = |host: &&Machine<'_>| self.plan.is_control_plane(host.node);
+        let (control_planes, workers): (Vec<_>, Vec<_>) = hosts.iter().partition(is_control_plane);
+        let removals = workers.into_iter().map(|host| async {
+            self.reset(host).await;
             self.api.delete_node(&host.node.name).await
         });
-        first_failure(join_all(removals).await)
+        first_failure(join_all(removals).await)?;
+        // Those that do not respond first: with fewer members, etcd needs fewer of the others.
+        let responses = join_all(control_planes.iter().map(|host| host.answers())).await;
+        let mut control_planes: Vec<_> = control_planes.into_iter().zip(responses).collect();
+        control_planes.sort_by_key(|(_, responds)| *responds);
+        for (host, responds) in control_planes {
+            self.remove_control_plane(host, responds).await?;
+        }
+        Ok(())
+    }
+
+    /// A reset that fails is only logged: the server is deleted anyway.
+    async fn reset(&self, host: &Machine<'_>) {
+        if host.answers().await
+            && let Err(error) = reset_host(host).await
+        {
+            let (cx, name) = (self.api.cx, &host.node.name);
+            cx.warn(&format!("`{name}` was not reset: {}", error.detail));
+        }
+    }
+
+    /// Takes a node out of the control plane: its address moves, its member leaves etcd, its node is deleted.
+    async fn remove_control_plane(
+        &self,
+        host: &Machine<'_>,
+        responds: bool,
+    ) -> Result<(), DriverError> {
+        if responds && let Err(error) = stop_serving(host).await {
+            let (cx, name) = (self.api.cx, &host.node.name);
+            let left = format!("`{name}` may still have the address: {}", error.detail);
+            cx.warn(&left);
+        }
+        self.reset(host).await;
+        let Node { name, address, .. } = host.node;
+        members::remove(&self.master, (name, address)).await?;
+        self.api.delete_node(name).await
+    }
+
+    /// Makes the control-plane nodes that stay know all others, for example to forward to a new one.
+    ///
+    /// # Errors
+    ///
+    /// If a service of such a node cannot be changed.
+    pub(crate) async fn update_endpoints(&self, apart: &Target) -> Result<(), DriverError> {
+        let stays = |node: &&Node| !apart.contains_key(&node.vnfc);
+        let nodes: Vec<_> = self.plan.control_planes.iter().filter(stays).collect();
+        self.installer.update_endpoints(&nodes).await
+    }
+
+    /// Refuses to take the control-plane nodes among these out of etcd if it would lose its quorum.
+    ///
+    /// # Errors
+    ///
+    /// `quorum-at-risk`.
+    pub(crate) async fn check_quorum(
+        &self,
+        leaving: &Target,
+        are_replaced: bool,
+    ) -> Result<(), DriverError> {
+        let leaves = |node: &&Node| leaving.contains_key(&node.vnfc);
+        let leaving: Vec<_> = self.plan.control_planes.iter().filter(leaves).collect();
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        members::check_leaving(&self.master, &leaving, are_replaced).await
     }
 }
 

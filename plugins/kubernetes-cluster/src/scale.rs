@@ -1,4 +1,4 @@
-//! Scaling the workers, from top to bottom; to a level, the hooks are the same.
+//! Scaling, from top to bottom; to a level, the hooks are the same.
 //!
 //! ```text
 //! scale_start   VNFCs go     drained; then the pods of dependents run elsewhere; then removed from the cluster
@@ -9,12 +9,14 @@
 //!               rolled back  drained, removed from the cluster
 //! ```
 //!
-//! `reconcile.rs` does what these states need. The servers of the control plane cannot be scaled: `scale_start` refuses
-//! that before anything changes.
+//! `reconcile.rs` does what these states need. `scale_start` refuses a control plane of an even number of nodes, and one that
+//! would lose etcd's quorum, before anything changes.
 
 use crate::api::{Api, ClusterNode};
-use crate::cluster::{connect, find_node, names};
+use crate::cluster::{connect_apart_from, find_node, names};
 use crate::labels;
+use crate::machine::Machine;
+use crate::members;
 use crate::params::{OnDrainTimeout, ScaleParams};
 use crate::plan::{Node, Plan};
 use crate::pods::wait_for_pods;
@@ -29,20 +31,23 @@ type Request = HookRequest<ScaleParams>;
 ///
 /// # Errors
 ///
-/// `control-plane-scaling` if the control plane would be scaled; `drain-blocked`, `bare-pods` or `pods-pending` if pods
+/// `control-plane-scaling` if the control plane would have a size that it cannot have; `drain-blocked`, `bare-pods` or `pods-pending` if pods
 /// cannot leave, in which case all nodes are uncordoned again.
 pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let scale = scale(request)?;
-    refuse_control_plane(scale, &plan)?;
+    check_control_plane(scale, &plan)?;
     if scale.vnfcs_to_remove.is_empty() {
         return Ok(Effects::none().message("no node leaves the cluster"));
     }
-    let Some(api) = connect(cx, &mut plan).await? else {
+    let Some(api) = connect_apart_from(cx, &mut plan, &scale.vnfcs_to_remove).await? else {
         return Ok(Effects::none().message("there is no cluster"));
     };
     let leaving = |wanted| target(among(&plan, &scale.vnfcs_to_remove), wanted);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    reconciler
+        .check_quorum(&leaving(Wanted::Gone), false)
+        .await?;
     reconciler.reach(&leaving(Wanted::Drained)).await?;
     if let Err(error) = wait_for_dependents(&api, request).await {
         if let Err(other) = reconciler.reach(&leaving(Wanted::MemberIfUp)).await {
@@ -69,7 +74,7 @@ pub(crate) async fn undo_start(
     if scale.vnfcs_to_remove.is_empty() {
         return Ok(Effects::none());
     }
-    let Some(api) = connect(cx, &mut plan).await? else {
+    let Some(api) = connect_apart_from(cx, &mut plan, &scale.vnfcs_to_remove).await? else {
         return Ok(Effects::none());
     };
     let staying = target(among(&plan, &scale.vnfcs_to_remove), Wanted::MemberIfUp);
@@ -87,11 +92,12 @@ pub(crate) async fn undo_start(
 pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let scale = scale(request)?;
-    let Some(api) = connect(cx, &mut plan).await? else {
+    let Some(api) = connect_apart_from(cx, &mut plan, &scale.vnfcs_added).await? else {
         return Ok(Effects::none().message("there is no cluster"));
     };
     let new = target(among(&plan, &scale.vnfcs_added), Wanted::Member);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    reconciler.update_endpoints(&new).await?;
     reconciler.reach(&new).await?;
     delete_nodes_without_server(&api, &plan, scale).await?;
     labels::delete_outdated(&api).await?;
@@ -110,7 +116,7 @@ pub(crate) async fn undo_end(cx: &HookContext, request: &Request) -> Result<Effe
     if scale.vnfcs_added.is_empty() {
         return Ok(Effects::none());
     }
-    let Some(api) = connect(cx, &mut plan).await? else {
+    let Some(api) = connect_apart_from(cx, &mut plan, &scale.vnfcs_added).await? else {
         return Ok(Effects::none());
     };
     let leaving = target(among(&plan, &scale.vnfcs_added), Wanted::Gone);
@@ -133,26 +139,26 @@ fn scale(request: &Request) -> Result<&Scale, DriverError> {
     })
 }
 
-/// The workers that are these VNFCs.
+/// The nodes that are these VNFCs.
 fn among<'a>(plan: &'a Plan, vnfcs: &'a [Vnfc]) -> impl Iterator<Item = &'a Node> {
     let is_one = |node: &&Node| vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
-    plan.workers.iter().filter(is_one)
+    plan.nodes().filter(is_one)
 }
 
-/// Only workers come and go.
-fn refuse_control_plane(scale: &Scale, plan: &Plan) -> Result<(), DriverError> {
-    let vdu = &plan.first_control_plane().vdu;
-    let leaves = scale.vnfcs_to_remove.iter().any(|vnfc| vnfc.vdu_id == *vdu);
-    if !leaves && !scale.vnfcs_to_add.contains_key(vdu) {
+/// Refuses a size of the control plane that it cannot have.
+fn check_control_plane(scale: &Scale, plan: &Plan) -> Result<(), DriverError> {
+    let is_one = |vdu: &str| plan.control_planes.iter().any(|node| node.vdu == vdu);
+    let leaving = scale.vnfcs_to_remove.iter();
+    let leaving = leaving.filter(|vnfc| is_one(&vnfc.vdu_id)).count();
+    let added = scale.vnfcs_to_add.iter().filter(|(vdu, _)| is_one(vdu));
+    let added: usize = added.map(|(_, number)| *number as usize).sum();
+    if leaving == 0 && added == 0 {
         return Ok(());
     }
-    let detail = format!(
-        "VDU `{vdu}` is the control plane, which has one node and cannot be scaled: scale an aspect that concerns only \
-         workers"
-    );
-    Err(DriverError::new("control-plane-scaling", detail)
-        .host(&plan.first_control_plane().name)
-        .phase("preflight"))
+    let size = (plan.control_planes.len() + added).saturating_sub(leaving);
+    plan.check_size(size).map_err(|error| {
+        DriverError::new("control-plane-scaling", error.detail.clone()).phase("preflight")
+    })
 }
 
 /// Deletes nodes whose servers were removed.
@@ -181,6 +187,10 @@ async fn delete_nodes_without_server(
                 "`{}` has no server any more: deleting it",
                 node.name()
             ));
+            if plan.control_planes.len() > 1 {
+                let host = Machine::new(api.cx, plan, plan.responding_control_plane());
+                members::remove(&host, (node.name(), "")).await?;
+            }
             api.delete_node(node.name()).await?;
         }
     }

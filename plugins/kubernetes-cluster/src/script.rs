@@ -9,7 +9,7 @@
 
 use crate::access::Access;
 use crate::installer::{Installer, first_failure};
-use crate::join_tokens::{ControlPlane, delete_secrets, token_secret_name};
+use crate::join_tokens::{CERTIFICATES, ControlPlane, delete_secrets, token_secret_name};
 use crate::machine::{FOLDER, Machine, StepState};
 use crate::plan::{Node, Plan, SCRIPT_STEP};
 use crate::secrets::is_token;
@@ -24,8 +24,6 @@ const SCRIPT_PATH: &str = "/var/lib/vnfm/vendor.sh";
 
 /// The checkpoint with the script's JSON.
 const ANSWER: &str = "script-answer";
-/// The Kubernetes secret with kubeadm's encrypted certificates.
-const CERTIFICATES: &str = "kubeadm-certs";
 
 /// The JSON that the script prints on the control-plane node.
 #[derive(Deserialize, Serialize)]
@@ -68,7 +66,7 @@ pub(crate) async fn install(
         )
         .await;
     let mut parameters = common_parameters(plan, plan.first_control_plane(), "master");
-    parameters.push(("CLUSTER_ADDRESS", &plan.api_address));
+    parameters.push(("CLUSTER_ADDRESS", &plan.api.address));
     parameters.push(("POD_CIDR", &plan.pod_cidr));
     parameters.push(("CLUSTER_CIDR", &plan.service_cidr));
     let manifest = format!("{FOLDER}/cni.yaml");

@@ -13,6 +13,8 @@ umask 077
 base=${0%/*}
 yes() { if [ -e "$1" ]; then echo yes; else echo no; fi; }
 
+missing() { for program in "$@"; do command -v "$program" >/dev/null 2>&1 || echo "$program"; done | tr '\n' ' '; }
+
 case ${1:-} in
 start)
   instance=$2 step=$3 files=; shift 3
@@ -43,12 +45,9 @@ out)
 forget)
   rm -f "$base/$2/exit" ;;
 facts)
-  missing=
-  for program in kubeadm kubelet kubectl containerd; do
-    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
-  done
   echo "hostname=$(hostname)"
-  echo "missing=${missing# }"
+  echo "missing=$(missing kubeadm kubelet kubectl containerd)"
+  echo "endpoint_missing=$(missing haproxy keepalived)"
   echo "kubeadm=$(kubeadm version -o short 2>/dev/null || true)"
   if [ "$(wc -l </proc/swaps)" -gt 1 ]; then echo swap=yes; else echo swap=no; fi
   echo "runtime=$(yes /run/containerd/containerd.sock)"

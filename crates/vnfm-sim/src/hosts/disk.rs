@@ -16,6 +16,7 @@ const INSTALLED: &[&str] = &[
     "hostname",
     "id",
     "install",
+    "ip",
     "ls",
     "mkdir",
     "modprobe",

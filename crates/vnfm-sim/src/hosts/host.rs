@@ -1,6 +1,7 @@
 //! A machine: settings, power, console; and the network of all machines.
 
 use super::disk::{Disk, initial_disk};
+use super::members::Member;
 use super::stdio::Output;
 use crate::faults::Faults;
 use crate::kubernetes::{Cluster, Clusters};
@@ -60,6 +61,8 @@ pub(crate) struct Network {
     pub(crate) ssh_port: u16,
     /// Clusters created by `kubeadm init`, by `ADDRESS:PORT`.
     pub(super) planes: Mutex<BTreeMap<String, Arc<Cluster>>>,
+    /// The members of their etcd.
+    pub(super) members: Mutex<BTreeMap<String, Vec<Member>>>,
     pub(super) hosts: Mutex<BTreeMap<String, Arc<Host>>>,
 }
 
@@ -266,15 +269,6 @@ impl Host {
         let address = self.spec.address.to_string();
         for plane in planes {
             plane.set_served(&address, served);
-        }
-    }
-
-    /// Stops the control plane on this machine, if any.
-    pub(crate) async fn stop_control_plane(&self) {
-        let ours = format!("{}:6443", self.spec.address);
-        let plane = self.lan.control_planes().remove(&ours);
-        if plane.is_some() {
-            self.lan.clusters.stop(&ours).await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! `kubeadm init | join | reset | token | upgrade | certs | version`, with the checks, files and messages of the real one.
 
+use super::control_plane;
 use super::host::{Host, KUBELET, Network};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,7 +25,7 @@ const PORT: u16 = 6443;
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 pub(super) const CA: &str = "/etc/kubernetes/pki/ca.crt";
-const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+pub(super) const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// Held while a kubeadm changes the host; a second one at the same time is a violation.
 pub(crate) struct KubeadmLock(Arc<Host>);
@@ -66,6 +68,9 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
         );
     }
     let result = match args.as_slice() {
+        ["init", "phase", "upload-certs", rest @ ..] => {
+            control_plane::upload_certs(&shell.host, rest)
+        }
         ["init", rest @ ..] => init(&shell.host, rest).await,
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
@@ -101,14 +106,14 @@ pub(crate) fn write_partial_join(host: &Host) {
 }
 
 /// Settings from the flags and the configuration file.
-struct Configuration {
+pub(super) struct Configuration {
     documents: Vec<Value>,
     flags: BTreeMap<String, String>,
     plain: Vec<String>,
 }
 
 impl Configuration {
-    fn read(host: &Host, args: &[&str]) -> Result<Self, String> {
+    pub(super) fn read(host: &Host, args: &[&str]) -> Result<Self, String> {
         Self::read_with_stdin(host, args, "")
     }
 
@@ -146,9 +151,13 @@ impl Configuration {
     }
 
     /// A string in the configuration document of this kind.
-    fn setting(&self, kind: &str, pointer: &str) -> Option<String> {
-        let document = self.documents.iter().find(|d| d["kind"] == kind)?;
-        document.pointer(pointer)?.as_str().map(str::to_owned)
+    pub(super) fn setting(&self, kind: &str, pointer: &str) -> Option<String> {
+        let value = self.document(kind)?.pointer(pointer)?;
+        value.as_str().map(str::to_owned)
+    }
+
+    fn document(&self, kind: &str) -> Option<&Value> {
+        self.documents.iter().find(|d| d["kind"] == kind)
     }
 
     fn flag(&self, name: &str) -> Option<String> {
@@ -162,6 +171,7 @@ const SWITCHES: &[&str] = &[
     "upload-certs",
     "force",
     "skip-token-print",
+    "skip-certificate-key-print",
 ];
 
 /// The documents of a YAML stream.
@@ -225,11 +235,13 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     let wanted = Configuration::read(host, args)?;
     check(host, &[API_SERVER, KUBELET, ADMIN])?;
     let address = host.spec().address;
-    let endpoint = format!("{address}:{PORT}");
+    let at =
+        control_plane::shared_endpoint(host, &wanted)?.unwrap_or(SocketAddr::new(address, PORT));
+    let endpoint = at.to_string();
     let spec = ClusterSpec {
         name: endpoint.clone(),
-        address,
-        port: PORT,
+        address: at.ip(),
+        port: at.port(),
     };
     let started = host.lan.clusters.start(spec).await;
     let cluster =
@@ -239,6 +251,7 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         .or_else(|| wanted.flag("node-name"))
         .unwrap_or_else(|| host.spec().name.clone());
     cluster.add_node(&node, &address.to_string());
+    register(&cluster, &node, wanted.document("InitConfiguration"));
     let token = wanted
         .setting("InitConfiguration", "/bootstrapTokens/0/token")
         .or_else(|| wanted.flag("token"))
@@ -256,6 +269,7 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
     host.lan.control_planes().insert(endpoint.clone(), cluster);
+    host.lan.add_member(&endpoint, (&node, host));
     let printed_token = if wanted.flags.contains_key("skip-token-print") {
         "<value withheld>"
     } else {
@@ -266,6 +280,26 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
          Your Kubernetes control-plane has initialized successfully!\n\n{join}"
     ))
+}
+
+/// Labels and taints that the kubelet registers the node with.
+fn register(cluster: &Cluster, node: &str, document: Option<&Value>) {
+    let registration = document.map(|document| document["nodeRegistration"].clone());
+    let registration = registration.unwrap_or_default();
+    let mut change = serde_json::json!({ "metadata": { "labels": {} }, "spec": {} });
+    let arguments = registration["kubeletExtraArgs"].as_array();
+    for argument in arguments.into_iter().flatten() {
+        if argument["name"] == "node-labels" {
+            let labels = argument["value"].as_str().unwrap_or_default().split(',');
+            for (key, value) in labels.filter_map(|label| label.split_once('=')) {
+                change["metadata"]["labels"][key] = value.into();
+            }
+        }
+    }
+    if registration["taints"].is_array() {
+        change["spec"]["taints"] = registration["taints"].clone();
+    }
+    cluster.merge(&format!("/api/v1/nodes/{node}"), &change);
 }
 
 fn join_command(endpoint: &str, token: &str, ca: &str) -> String {
@@ -283,7 +317,7 @@ fn ca_hash(pem: &str) -> Option<String> {
     ))
 }
 
-fn random_token() -> String {
+pub(super) fn random_token() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("{}.{}", &random[..6], &random[6..22])
 }
@@ -316,6 +350,7 @@ fn discover_by_file(
         "{DISCOVERY_FAILED}Abort reading the cluster-info ConfigMap after timeout of 5m0s: Get \"{server}/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": "
     );
     let plane = host.lan.control_planes().get(&endpoint).cloned();
+    let plane = plane.filter(|plane| plane.is_available());
     let plane =
         plane.ok_or_else(|| format!("{ask}dial tcp {endpoint}: connect: connection refused\n"))?;
     let ca = cluster["certificate-authority-data"]
@@ -386,6 +421,9 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
             "error execution phase kubelet-start: a Node with name \"{node}\" and status \"Ready\" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node\n"
         ));
     }
+    if let Some(key) = wanted.setting("JoinConfiguration", "/controlPlane/certificateKey") {
+        control_plane::join(host, (&endpoint, &plane), (&node, &key))?;
+    }
     {
         let mut disk = host.disk();
         disk.write(
@@ -398,6 +436,7 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     host.settings().active.insert("kubelet".into());
     plane.add_node(&node, &host.spec().address.to_string());
     upgrade::kubelet_joined(host, &plane);
+    register(&plane, &node, wanted.document("JoinConfiguration"));
     Ok(
         "[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
         * Certificate signing request was sent to apiserver and a response was received.\n"
@@ -406,7 +445,7 @@ fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
 }
 
 async fn reset(host: &Arc<Host>) -> String {
-    host.stop_control_plane().await;
+    host.leave_control_plane().await;
     host.set_node_served(false);
     let mut disk = host.disk();
     for path in [
@@ -418,6 +457,8 @@ async fn reset(host: &Arc<Host>) -> String {
     ] {
         disk.remove(path);
     }
+    drop(disk);
+    host.lan.update_quorum(Some("`kubeadm reset`"));
     "[reset] Deleting contents of directories: [/etc/kubernetes/manifests /etc/kubernetes/pki]\n"
         .into()
 }
@@ -475,6 +516,12 @@ fn token(host: &Arc<Host>, args: &[&str], piped: &str) -> Result<String, String>
             "unknown command {other:?} for \"kubeadm token\" (not simulated)\n"
         )),
     }
+}
+
+/// The endpoint of the cluster that this host belongs to.
+pub(super) fn endpoint_of_host(host: &Host) -> Option<String> {
+    let config = host.disk().text(ADMIN)?;
+    endpoint_of(&host.lan, &config)
 }
 
 /// The endpoint in a kubeconfig, if it is one of this world's clusters.

@@ -1,6 +1,7 @@
 //! `kubectl apply | get | wait | create token | delete | version` on a simulated host, against the host's cluster.
 
 use super::kubeadm::{endpoint_of, parse};
+use super::members;
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
 use crate::kubernetes::Cluster;
@@ -73,6 +74,9 @@ pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -
         Ok(cluster) => cluster,
         Err(words) => return Output::fail(1, words),
     };
+    if let ["exec", pod, "etcdctl", words @ ..] = line.words.as_slice() {
+        return members::etcdctl(&shell.host, &cluster, pod, words);
+    }
     let result = match line.words.as_slice() {
         ["get", "/readyz"] => Ok("ok".into()),
         ["apply"] => apply(shell, &cluster, &line, input).await,
@@ -111,7 +115,7 @@ fn cluster(shell: &Shell, line: &CommandLine<'_>) -> Result<Arc<Cluster>, String
     let endpoint = endpoint_of(&shell.host.lan, &config);
     let plane =
         endpoint.and_then(|endpoint| shell.host.lan.control_planes().get(&endpoint).cloned());
-    plane.ok_or_else(|| {
+    plane.filter(|plane| plane.is_available()).ok_or_else(|| {
         "The connection to the server was refused - did you specify the right host or port?\n"
             .into()
     })
@@ -199,6 +203,7 @@ fn get(
     }
     if let Some(template) = line.output.strip_prefix("jsonpath=") {
         let field = template.trim_matches(['{', '}', '\'']).replace("\\.", "\0");
+        let field = field.replace('[', ".").replace(']', "");
         let pointer: String = lines(
             field
                 .trim_start_matches('.')

@@ -10,6 +10,7 @@
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
 //! | `upgrade.rs` | its upgrade and its certificates; `vnfm-kubernetes`, the script for both |
 //! | `etcd.rs` | `vnfm-etcd`, the script for snapshots |
+//! | `control_plane.rs`, `members.rs` | control planes of several nodes; the members of etcd, and what their loss means |
 //!
 //! Logged calls: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
 //! `host: argv`) for every program, including detached ones. Faults apply to the same names, and to
@@ -18,12 +19,14 @@
 //! `host.repository` with a repository that has them. The clusters
 //! themselves are served by `kubernetes/`.
 
+mod control_plane;
 mod disk;
 mod etcd;
 mod file_programs;
 mod host;
 mod kubeadm;
 mod kubectl;
+mod members;
 mod programs;
 mod run;
 mod shell;
@@ -58,7 +61,7 @@ impl Hosts {
         clusters: Arc<Clusters>,
         ssh_port: u16,
     ) -> Self {
-        let (planes, hosts) = (Mutex::default(), Mutex::default());
+        let (planes, members, hosts) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self {
             lan: Arc::new(Network {
                 books,
@@ -66,6 +69,7 @@ impl Hosts {
                 clusters,
                 ssh_port,
                 planes,
+                members,
                 hosts,
             }),
         }
@@ -108,7 +112,7 @@ impl Hosts {
         if let Some(host) = host {
             host.power_off();
             host.port_released().await;
-            host.stop_control_plane().await;
+            host.lose_control_plane().await;
             host.set_node_served(false);
         }
         self.lan.books.remove_entry("host", server_id);
@@ -119,6 +123,7 @@ impl Hosts {
         if let Some(host) = self.host(server_id) {
             host.power_off();
             host.set_node_served(false);
+            self.lan.update_quorum(None);
         }
     }
 
@@ -132,6 +137,7 @@ impl Hosts {
         let host = host.ok_or_else(|| anyhow::anyhow!("server `{server_id}` has no host"))?;
         sshd::power_on(&host).await?;
         host.set_node_served(true);
+        self.lan.update_quorum(None);
         Ok(())
     }
 
@@ -151,6 +157,13 @@ impl Hosts {
             .filter(|(_, host)| host.is_on())
             .map(|(id, _)| id.clone())
             .collect()
+    }
+
+    /// The names of the members of etcd in the cluster whose control plane a machine runs, sorted, for checkers.
+    pub fn etcd_members(&self, server_id: &str) -> Vec<String> {
+        self.host(server_id)
+            .map(|host| members::names(&host))
+            .unwrap_or_default()
     }
 
     /// A machine's console output, including the SSH host keys that cloud-init prints.

@@ -45,6 +45,7 @@ pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -
         "mkdir" | "rm" | "mv" | "cp" | "chmod" | "ls" | "install" => files(shell, name, &args),
         "apt-get" | "apt-cache" | "dpkg" | "ctr" => packages(shell, name, &args),
         "sysctl" | "modprobe" | "swapoff" | "systemctl" => settings(shell, name, &args),
+        "ip" => ip(shell, &args),
         "uname" | "id" | "whoami" | "hostname" | "nproc" => identity(shell, name, &args),
         // Any other file is a script.
         _ => script(shell, path, &args, input).await,
@@ -378,6 +379,9 @@ fn systemctl(settings: &mut super::host::Settings, args: &[&str], installed: &[&
             }
             "disable" => {
                 settings.enabled.remove(*unit);
+                if now {
+                    settings.active.remove(*unit);
+                }
             }
             "is-active" => {
                 let active = settings.active.contains(*unit);
@@ -388,6 +392,18 @@ fn systemctl(settings: &mut super::host::Settings, args: &[&str], installed: &[&
         }
     }
     output
+}
+
+/// `ip -o addr show to ADDRESS`.
+fn ip(shell: &Shell, args: &[&str]) -> Output {
+    let address = shell.host.spec().address.to_string();
+    match args {
+        ["-o", "addr", "show", "to", wanted] if *wanted == address => {
+            Output::ok(format!("2: eth0    inet {address}/24 scope global eth0\n"))
+        }
+        ["-o", "addr", "show", "to", _] => Output::default(),
+        _ => Output::fail(255, "ip: not simulated\n"),
+    }
 }
 
 fn identity(shell: &Shell, name: &str, args: &[&str]) -> Output {

@@ -102,10 +102,12 @@ fn log(step: &Step) -> String {
 /// The host's state as `name=value` lines.
 fn facts(host: &Host) -> String {
     let has = |name: &str| host.has_program(name);
-    let missing: Vec<_> = ["kubeadm", "kubelet", "kubectl", "containerd"]
-        .into_iter()
-        .filter(|p| !has(p))
-        .collect();
+    let lacks = |programs: &[&'static str]| -> Vec<&str> {
+        let programs = programs.iter().copied();
+        programs.filter(|program| !has(program)).collect()
+    };
+    let missing = lacks(&["kubeadm", "kubelet", "kubectl", "containerd"]);
+    let endpoint_missing = lacks(&["haproxy", "keepalived"]);
     let installed = super::upgrade::program_version(host, "kubeadm");
     let disk = host.disk();
     let yes = |truth: bool| if truth { "yes" } else { "no" };
@@ -120,6 +122,7 @@ fn facts(host: &Host) -> String {
     let lines = [
         format!("hostname={}", hostname.trim()),
         format!("missing={}", missing.join(" ")),
+        format!("endpoint_missing={}", endpoint_missing.join(" ")),
         format!("kubeadm={version}"),
         format!("swap={}", yes(settings.swap)),
         format!("runtime={}", yes(settings.active.contains("containerd"))),

@@ -50,6 +50,10 @@ impl Service for Api {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         let at = format!("{} {}", self.0.name(), segments.join("/"));
+        if !self.0.is_available() {
+            let refused = || Err(self.failure(503));
+            return Some(Route::new("kubernetes.unavailable", at, refused));
+        }
         if let Some(reply) = discovery::discover(&self.0.store(), &segments, request) {
             return Some(Route::new("kubernetes.discovery", at, || {
                 self.authenticate(request, None).map(|()| reply)

@@ -81,6 +81,7 @@ impl Clusters {
             seeded,
             has_network: AtomicBool::new(false),
             is_standalone: AtomicBool::new(false),
+            is_available: AtomicBool::new(true),
             tls,
             books: Arc::clone(&self.books),
             faults: Arc::clone(&self.faults),

@@ -71,6 +71,8 @@ pub struct Cluster {
     has_network: AtomicBool,
     /// Whether the cluster is part of the world, not left behind by a test.
     is_standalone: AtomicBool,
+    /// Whether its API server serves: its etcd has a quorum.
+    is_available: AtomicBool,
     tls: TlsAcceptor,
     books: Arc<Ledger>,
     faults: Arc<Faults>,
@@ -82,6 +84,15 @@ impl Cluster {
     /// The name in its [`ClusterSpec`].
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Makes the API server serve, or answer 503 as without a quorum of etcd.
+    pub(crate) fn set_available(&self, available: bool) {
+        self.is_available.store(available, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_available(&self) -> bool {
+        self.is_available.load(Ordering::SeqCst)
     }
 
     /// URL of the API server: `https://ADDRESS:PORT`.

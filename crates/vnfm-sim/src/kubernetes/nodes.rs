@@ -40,6 +40,11 @@ impl Cluster {
         );
     }
 
+    /// Adds a further node of the control plane.
+    pub(crate) fn add_control_plane_node(&self, name: &str, address: &str) {
+        seeds::node(&mut self.store(), (name, address), true);
+    }
+
     /// Sets whether the machine at an address serves as a node (power, reset, deletion).
     pub fn set_served(&self, address: &str, served: bool) {
         self.store().set_silent(address, !served);

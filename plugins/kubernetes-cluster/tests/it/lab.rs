@@ -23,6 +23,8 @@ use vnfm_ssh::{RememberedHostKeys, Ssh};
 
 /// Suffix of the ids of a replaced server and its VNFC.
 pub(crate) const NEW: &str = "-new";
+/// The last byte of the address of a control plane of several nodes.
+pub(crate) const VIP: u8 = 100;
 pub(crate) const PASSWORD: &str = "planted-password";
 pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cni, namespace: kube-system}\n\
 spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels: {app: cni}}\n    spec:\n      \
@@ -116,7 +118,7 @@ impl Lab {
     }
 
     /// Boots the server `server-{server}` with this host name and address.
-    async fn boot(&self, (last, name): (u8, &str), server: &str) {
+    pub(crate) async fn boot(&self, (last, name): (u8, &str), server: &str) {
         let user = User {
             name: "ubuntu".into(),
             password: Some(PASSWORD.into()),
@@ -147,9 +149,10 @@ impl Lab {
 
     /// The cluster that the driver installed.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
-        self.clusters
-            .get(&format!("{}:6443", self.address(1)))
-            .unwrap()
+        let single = format!("{}:6443", self.address(1));
+        let shared = format!("{}:16443", self.address(VIP));
+        let found = self.clusters.get(&shared);
+        found.or_else(|| self.clusters.get(&single)).unwrap()
     }
 
     pub(crate) fn params(&self) -> Value {
@@ -234,24 +237,7 @@ impl Lab {
         params: &Value,
         (replaced, workers): (&[&str], usize),
     ) -> HookRequest {
-        let vnfc = |(last, name, vdu, cp): (u8, &str, &str, &str)| {
-            let address = self.address(last).to_string();
-            let new = if replaced.contains(&name) { NEW } else { "" };
-            json!({
-                "id": format!("vnfc-{name}{new}"),
-                "vduId": vdu,
-                "computeResource": { "resourceId": format!("server-{name}{new}") },
-                "metadata": { "name": name },
-                "vnfcCpInfo": [{
-                    "id": format!("cp-{name}"),
-                    "cpdId": cp,
-                    "cpProtocolInfo": [{
-                        "layerProtocol": "IP_OVER_ETHERNET",
-                        "ipOverEthernet": { "ipAddresses": [{ "type": "IPV4", "addresses": [address] }] },
-                    }],
-                }],
-            })
-        };
+        let vnfc = |(last, name, vdu, cp)| self.vnfc((last, name, vdu, cp), replaced);
         let vnfcs = [
             (1, "m1", "masterNode", "masterCP"),
             (2, "w1", "workerNode", "workerCP"),
@@ -278,6 +264,30 @@ impl Lab {
             "attempt": 1,
         }))
         .unwrap()
+    }
+
+    /// The VNFC of the server with this address, name, VDU and connection point.
+    pub(crate) fn vnfc(
+        &self,
+        (last, name, vdu, cp): (u8, &str, &str, &str),
+        replaced: &[&str],
+    ) -> Value {
+        let address = self.address(last).to_string();
+        let new = if replaced.contains(&name) { NEW } else { "" };
+        json!({
+            "id": format!("vnfc-{name}{new}"),
+            "vduId": vdu,
+            "computeResource": { "resourceId": format!("server-{name}{new}") },
+            "metadata": { "name": name },
+            "vnfcCpInfo": [{
+                "id": format!("cp-{name}"),
+                "cpdId": cp,
+                "cpProtocolInfo": [{
+                    "layerProtocol": "IP_OVER_ETHERNET",
+                    "ipOverEthernet": { "ipAddresses": [{ "type": "IPV4", "addresses": [address] }] },
+                }],
+            }],
+        })
     }
 
     /// Runs `instantiate_end` to its end.

@@ -5,6 +5,8 @@ mod actions;
 #[cfg(test)]
 mod addons;
 #[cfg(test)]
+mod control_planes;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod drain;
@@ -26,6 +28,8 @@ mod runner;
 mod scale;
 #[cfg(test)]
 mod script;
+#[cfg(test)]
+mod shared_lab;
 #[cfg(test)]
 mod trial;
 #[cfg(test)]

@@ -36,8 +36,17 @@ async fn invalid_parameters_are_named() {
         login.contains("neither `password` nor `private_key`"),
         "{login}"
     );
-    let two = refused(|p| p["master_node"]["vdu_id"] = json!("workerNode")).await;
-    assert!(two.contains("2 servers for the control plane"), "{two}");
+    let two = refused(|p| {
+        p["master_node"]["vdu_id"] = json!("workerNode");
+        for cp in ["ssh_cp_name", "nic_cp_name", "cluster_cp_name"] {
+            p["master_node"][cp] = json!("workerCP");
+        }
+    })
+    .await;
+    assert!(
+        two.contains("2 nodes") && two.contains("1, 3 or 5"),
+        "{two}"
+    );
     let cni = refused(|p| p["cni_manifest"] = json!("Files/no.yaml")).await;
     assert!(cni.contains("Files/no.yaml"), "{cni}");
 }

@@ -196,6 +196,7 @@ fn the_runner_prints_facts() {
     let all = [
         "hostname",
         "missing",
+        "endpoint_missing",
         "kubeadm",
         "swap",
         "runtime",

@@ -155,7 +155,7 @@ async fn workers_stay_if_pods_cannot_run_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_control_plane_is_not_scaled() {
+async fn a_control_plane_without_a_shared_address_is_not_scaled() {
     let (lab, _) = Lab::with_vnf_b().await;
     let before = lab.books.calls().len();
     let mut out = lab.scale_request("scale_start", &json!({}), (2, 2));
@@ -166,13 +166,22 @@ async fn the_control_plane_is_not_scaled() {
     let mut scale = into.scale.take().unwrap();
     scale.vnfcs_to_remove = into.inventory.vnfc_resource_info.clone();
     into.scale = Some(scale);
-    for request in [out, into] {
+    let mut three = lab.scale_request("scale_start", &json!({}), (2, 2));
+    let mut scale = three.scale.take().unwrap();
+    scale.vnfcs_to_add.insert("masterNode".into(), 2);
+    three.scale = Some(scale);
+    let reasons = [
+        "even number",
+        "a cluster needs one",
+        "`control_plane_endpoint`",
+    ];
+    for (request, reason) in [out, into, three].into_iter().zip(reasons) {
         let error = lab.run(request, None).await.unwrap().unwrap_err();
         assert_eq!(
             (error.name(), error.kind()),
             ("control-plane-scaling", ErrorKind::Refused)
         );
-        assert!(error.to_string().contains("VDU `masterNode`"), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
     }
     assert_eq!(lab.books.calls().len(), before, "nothing was touched");
 }

@@ -12,6 +12,12 @@ impl Lab {
     pub(crate) async fn with_vnf_b() -> (Self, Effects) {
         let lab = Self::new().await;
         let effects = lab.install().await.unwrap();
+        lab.deploy_b().await;
+        (lab, effects)
+    }
+
+    /// Deploys VNF-B with a pod on each worker.
+    pub(crate) async fn deploy_b(&self) {
         let labels = json!({ "app": "web", "vnfm.dev/instance": B });
         let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": { "name": "web", "namespace": "default", "labels": labels },
@@ -19,9 +25,8 @@ impl Lab {
                 "metadata": { "labels": labels }, "spec": {
                     "containers": [{ "name": "web", "image": "localhost/web:1" }],
                     "volumes": [{ "name": "scratch", "emptyDir": {} }] } } } });
-        lab.apply(&deployment);
-        lab.wait_for_pods_of_b(2).await;
-        (lab, effects)
+        self.apply(&deployment);
+        self.wait_for_pods_of_b(2).await;
     }
 
     pub(crate) fn apply(&self, document: &Value) {

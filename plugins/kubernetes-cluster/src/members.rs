@@ -1,0 +1,295 @@
+//! The members of etcd on the control-plane nodes: who they are, who responds, and the removal of one.
+//!
+//! A member that is off still counts: of three members two must respond, so a lost one is removed before its successor is
+//! added. `etcdctl` runs in etcd's own pod on a control-plane node that responds.
+
+use crate::cluster::names;
+use crate::installer::{Installer, KUBECTL};
+use crate::machine::Machine;
+use crate::plan::Node;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use vnfm_plugin_sdk::prelude::*;
+
+const PHASE: &str = "etcd";
+/// How long etcd may take to respond, for example while its pod is not yet listed or it elects a leader.
+const TIMEOUT: Duration = Duration::from_mins(1);
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// A member of etcd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its id in hexadecimal digits.
+    id: String,
+    /// The name of its node; empty until it has started.
+    name: String,
+    /// URLs for the other members.
+    peers: String,
+    /// URLs for clients; empty until it has started.
+    clients: String,
+}
+
+impl Member {
+    /// Parses a line of `etcdctl member list`: id, state, name, peer URLs, client URLs, whether it is a learner.
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<_> = line.split(", ").map(str::trim).collect();
+        let [id, _, name, peers, clients, _] = fields.as_slice() else {
+            return None;
+        };
+        let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| Self {
+            id: (*id).to_owned(),
+            name: (*name).to_owned(),
+            peers: (*peers).to_owned(),
+            clients: (*clients).to_owned(),
+        })
+    }
+
+    /// Whether it is the one on this node, or on a predecessor with the same name or address.
+    fn is_on(&self, node: &Node) -> bool {
+        self.has(&node.name, &node.address)
+    }
+
+    fn has(&self, name: &str, address: &str) -> bool {
+        let urls = self.peers.split(',');
+        let mut hosts = urls.filter_map(|url| Some(url.split_once("://")?.1.rsplit_once(':')?.0));
+        self.name == name || hosts.any(|host| host.trim_matches(['[', ']']) == address)
+    }
+}
+
+/// Whether etcd works if these many of its members respond.
+pub(crate) fn is_quorum(responding: usize, members: usize) -> bool {
+    responding > members / 2
+}
+
+/// Refuses to take these nodes out of etcd together if the others would have no quorum: among all members if they are
+/// replaced, as a successor may fail to join, else among those that stay.
+///
+/// # Errors
+///
+/// `quorum-at-risk`, with the members that do not respond.
+pub(crate) async fn check_leaving(
+    host: &Machine<'_>,
+    leaving: &[&Node],
+    are_replaced: bool,
+) -> Result<(), DriverError> {
+    let members = list(host).await?;
+    let healthy = healthy(host).await?;
+    let stays = |member: &&Member| leaving.iter().all(|node| !member.is_on(node));
+    let responds = |member: &&Member| {
+        let mut urls = member.clients.split(',');
+        urls.any(|url| healthy.contains(url))
+    };
+    let staying: Vec<_> = members.iter().filter(stays).collect();
+    let working = staying.iter().filter(|member| responds(member)).count();
+    let size = if are_replaced {
+        members.len()
+    } else {
+        staying.len()
+    };
+    if is_quorum(working, size) {
+        return Ok(());
+    }
+    let silent = staying.iter().filter(|member| !responds(member));
+    let silent: Vec<_> = silent.map(|member| format!("`{}`", member.name)).collect();
+    let silent = if silent.is_empty() {
+        String::new()
+    } else {
+        format!(" ({} do not respond)", silent.join(", "))
+    };
+    let detail = format!(
+        "etcd needs {} of {size} members, but {working} would remain{silent}: heal one control-plane node at a time, first \
+         one that does not respond",
+        size / 2 + 1,
+    );
+    Err(DriverError::new("quorum-at-risk", detail).phase("preflight"))
+}
+
+/// Removes the member on the node of this name or address, if there is one.
+///
+/// # Errors
+///
+/// If etcd does not respond, or refuses the removal.
+pub(crate) async fn remove(
+    host: &Machine<'_>,
+    (name, address): (&str, &str),
+) -> Result<(), DriverError> {
+    let members = list(host).await?;
+    for member in members.iter().filter(|member| member.has(name, address)) {
+        host.cx
+            .info(&format!("removing etcd member {} of `{name}`", member.id));
+        let line = format!("member remove {}", member.id);
+        etcdctl(host, &line, &format!("the removal of `{name}` from etcd")).await?;
+    }
+    Ok(())
+}
+
+async fn list(host: &Machine<'_>) -> Result<Vec<Member>, DriverError> {
+    let listed = etcdctl(host, "member list", "the members of etcd").await?;
+    let members: Vec<_> = listed.lines().filter_map(Member::parse).collect();
+    if members.is_empty() {
+        let detail = "`etcdctl member list` printed no member";
+        return Err(host.refusal("etcd-failed", PHASE, detail).retryable());
+    }
+    Ok(members)
+}
+
+/// The client URLs of the members that respond.
+async fn healthy(host: &Machine<'_>) -> Result<BTreeSet<String>, DriverError> {
+    let line = command(host, "endpoint health --cluster");
+    // The exit code is not 0 if one does not respond.
+    let output = host.try_run(PHASE, &line, Secret::default()).await?;
+    let printed = format!("{}\n{}", output.stdout, output.stderr);
+    let healthy = printed
+        .lines()
+        .filter_map(|line| line.split_once(" is healthy"));
+    Ok(healthy
+        .map(|(url, _)| url.trim().trim_matches('"').to_owned())
+        .collect())
+}
+
+/// Runs `etcdctl` until it succeeds.
+async fn etcdctl(host: &Machine<'_>, words: &str, reason: &str) -> Result<String, DriverError> {
+    let line = command(host, words);
+    let mut left = TIMEOUT;
+    loop {
+        let output = host.try_run(PHASE, &line, Secret::default()).await?;
+        if output.ok() {
+            return Ok(output.stdout);
+        }
+        if left.is_zero() {
+            return Err(host.failure(PHASE, output.exit_code, &output.stderr));
+        }
+        host.cx.pause(reason, INTERVAL).await?;
+        left = left.saturating_sub(INTERVAL);
+    }
+}
+
+fn command(host: &Machine<'_>, words: &str) -> String {
+    let pki = "/etc/kubernetes/pki/etcd";
+    format!(
+        "{KUBECTL} -n kube-system exec etcd-{} -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert={pki}/ca.crt \
+         --cert={pki}/healthcheck-client.crt --key={pki}/healthcheck-client.key {words}",
+        host.node.name
+    )
+}
+
+/// Waits until each of these nodes, which responds, is a member that works, so that the next one may join or leave.
+///
+/// # Errors
+///
+/// If a member does not respond in time.
+pub(crate) async fn wait_until_healthy(
+    installer: &Installer<'_>,
+    host: &Machine<'_>,
+    node: &Node,
+) -> Result<(), DriverError> {
+    let what = format!("etcd on `{}`", node.name);
+    let works = || async {
+        let members = list(host).await?;
+        let healthy = healthy(host).await?;
+        let member = members.iter().find(|member| member.is_on(node));
+        let mut urls = member
+            .into_iter()
+            .flat_map(|member| member.clients.split(','));
+        Ok(urls.any(|url| healthy.contains(url)).then_some(()))
+    };
+    installer
+        .cx
+        .wait_until(&what, INTERVAL, TIMEOUT, works)
+        .await
+}
+
+/// Refuses to go on if so few control-plane hosts respond that etcd cannot work.
+///
+/// # Errors
+///
+/// `quorum-lost`, with the ways forward.
+pub(crate) fn check_hosts(working: usize, silent: &[&Node]) -> Result<(), DriverError> {
+    let members = working + silent.len();
+    if is_quorum(working, members) {
+        return Ok(());
+    }
+    let detail = format!(
+        "{} do not respond, and etcd needs {} of {members} control-plane nodes: power them on, or heal all control-plane \
+         nodes with `accept_cluster_loss: true`, which reinstalls the cluster",
+        names(silent.iter().copied()),
+        members / 2 + 1
+    );
+    Err(DriverError::new("quorum-lost", detail).phase("preflight"))
+}
+
+/// Refuses to replace these many control-plane nodes together if the others would have no quorum.
+///
+/// # Errors
+///
+/// `quorum-at-risk`.
+pub(crate) fn check_number(replaced: usize, all: usize) -> Result<(), DriverError> {
+    if is_quorum(all - replaced.min(all), all) {
+        return Ok(());
+    }
+    let detail = format!(
+        "etcd has {all} members and needs {} of them, so {replaced} cannot be replaced together: heal one control-plane node \
+         at a time",
+        all / 2 + 1
+    );
+    Err(DriverError::new("quorum-at-risk", detail).phase("preflight"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Member, is_quorum};
+    use crate::plan::Node;
+    use std::collections::BTreeMap;
+    use vnfm_plugin_sdk::SshTarget;
+
+    fn node(name: &str, address: &str) -> Node {
+        Node {
+            vnfc: "v".into(),
+            vdu: "master".into(),
+            name: name.into(),
+            ssh: SshTarget::new(name, address, "ubuntu"),
+            address: address.into(),
+            labels: BTreeMap::new(),
+            taints: None,
+        }
+    }
+
+    #[test]
+    fn members_are_parsed_and_found_by_name_or_address() {
+        let text = "8e9e05c52164694d, started, m1, https://10.0.0.1:2380, https://10.0.0.1:2379, false\n\
+                    8211f1d0f64f3269, unstarted, , https://[fd00::2]:2380, , true\nError: something\n";
+        let members: Vec<_> = text.lines().filter_map(Member::parse).collect();
+        assert_eq!(members.len(), 2);
+        assert_eq!(members[0].id, "8e9e05c52164694d");
+        assert!(members[0].is_on(&node("m1", "10.0.0.9")), "by name");
+        assert!(members[0].is_on(&node("m1-new", "10.0.0.1")), "by address");
+        assert!(!members[0].is_on(&node("m2", "10.0.0.10")));
+        assert!(
+            members[1].is_on(&node("m2", "fd00::2")),
+            "one that has not started"
+        );
+        assert!(!members[1].is_on(&node("m3", "fd00::22")));
+    }
+
+    #[test]
+    fn etcd_works_with_more_than_half_of_its_members() {
+        let table = [
+            (1, 1, true),
+            (1, 2, false),
+            (1, 3, false),
+            (2, 3, true),
+            (2, 4, false),
+            (2, 5, false),
+            (3, 5, true),
+            (0, 1, false),
+        ];
+        for (responding, members, expected) in table {
+            assert_eq!(
+                is_quorum(responding, members),
+                expected,
+                "{responding} of {members}"
+            );
+        }
+    }
+}
