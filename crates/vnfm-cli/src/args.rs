@@ -1,5 +1,6 @@
 //! The command line of vnfmctl, as clap types; doc comments are the help text.
 
+mod links;
 mod operations;
 mod packages;
 mod plugins;
@@ -7,6 +8,7 @@ mod profiles;
 mod secrets;
 mod vnfs;
 
+pub use links::{Link, LinkCreation};
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Render, Sign};
@@ -108,6 +110,9 @@ pub enum Command {
     /// Create, inspect and delete VNF snapshots
     #[command(subcommand)]
     Snapshot(Snapshot),
+    /// Networks that outlive the VNFs on them
+    #[command(subcommand)]
+    Link(Link),
     /// Subscribe callbacks to lifecycle notifications
     #[command(subcommand)]
     Subscription(Subscription),

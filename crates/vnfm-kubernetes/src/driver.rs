@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, OwnedResource,
-    PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall,
-    VimReport,
+    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Links,
+    OwnedResource, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
+    Vim, VimCall, VimReport,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -287,6 +287,10 @@ impl InfraDriver for KubernetesDriver {
     }
 
     fn power(&self) -> Option<&dyn Power> {
+        Some(self)
+    }
+
+    fn links(&self) -> Option<&dyn Links> {
         Some(self)
     }
 

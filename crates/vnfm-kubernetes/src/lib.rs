@@ -22,6 +22,7 @@
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
 //!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
+//!                      links       networks that outlive instances
 //!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
@@ -57,6 +58,7 @@ mod item;
 mod kept_namespace;
 mod kind_order;
 mod labels;
+mod links;
 mod manifests;
 mod member;
 mod named_charts;

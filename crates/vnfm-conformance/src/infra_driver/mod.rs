@@ -3,6 +3,7 @@
 
 mod interrupted;
 mod lifecycle;
+mod links;
 mod packages;
 mod plan;
 mod power;
@@ -99,6 +100,11 @@ crate::rules! { Arc<dyn TestBed>:
     snapshots::an_interrupted_return_is_completed;
     /// What a plan says of a snapshot and of a return happens; it changes nothing.
     snapshots::what_a_plan_says_of_a_snapshot_happens;
+    /// A shared virtual link exists once however often it is created, is listed with its id, and is deleted without touching
+    /// another one of that name. Holds if the driver offers `Links`, as the next one.
+    links::a_link_is_created_once_and_deleted;
+    /// A creation or deletion of a link that was interrupted at any point is completed by the next call, or deleted.
+    links::an_interrupted_link_is_completed_or_deleted;
     /// A call ends after its deadline, and leaves what it created for the next one.
     lifecycle::a_call_ends_at_its_deadline;
     /// No secret of the connection appears in an error or log line.

@@ -13,6 +13,7 @@
 //! | `comparison` | two flavours: which VNFCs stay, come and go |
 //! | `resize` | what the two scalings share |
 //! | `snapshot_use` | what the two operations on snapshots share |
+//! | `link_use` | which shared virtual links an instance uses |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
 //! | `cascade` | terminates the instances on the clusters of one that is terminated |
@@ -62,6 +63,7 @@ mod hook_journal;
 mod hook_vims;
 pub mod instantiate;
 mod journal;
+mod link_use;
 mod load;
 pub mod modify_info;
 mod notification;

@@ -168,6 +168,7 @@ impl InfraDriver for Driver {
             name,
             instance_id: Some("nobody".into()),
             snapshot_id: None,
+            link_id: None,
         }])
     }
 }
