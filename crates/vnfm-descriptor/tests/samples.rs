@@ -51,6 +51,7 @@ const SAMPLES: &[&str] = &[
     "vnf-rolling-1",
     "vnf-rolling-2",
     "vnf-script-hooks",
+    "vnf-shared-link",
     "vnf-tacker-script",
 ];
 

@@ -136,10 +136,8 @@ impl Neutron {
             return Err(not_found("network", network));
         }
         let cidr = wanted["cidr"].as_str().unwrap_or_default();
-        let mut known = state
-            .all("subnet")
-            .filter(|one| one["network_id"] == network);
-        if known.any(|one| one["cidr"] == cidr) {
+        let is_same = |one: &Value| one["network_id"] == network && one["cidr"] == cidr;
+        if state.all("subnet").any(is_same) {
             let message = format!(
                 "Invalid input for operation: Requested subnet with cidr: {cidr} for network: {network} overlaps with \
                  another subnet."
