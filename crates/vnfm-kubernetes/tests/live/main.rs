@@ -14,6 +14,8 @@ mod deploy;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod login;
 #[cfg(test)]
 mod named_charts;

@@ -15,6 +15,9 @@ mod heal;
 #[cfg(test)]
 mod invalid_manifests;
 #[cfg(test)]
+#[path = "../live/links.rs"]
+mod links;
+#[cfg(test)]
 mod named;
 #[cfg(test)]
 #[path = "../live/policy.rs"]
