@@ -54,7 +54,7 @@ fn config() -> Value {
 
 fn link(namespace: &str, name: &str) -> SharedLink {
     SharedLink {
-        id: uuid::Uuid::new_v4().to_string(),
+        id: format!("of-{namespace}"),
         spec: LinkSpec {
             name: name.into(),
             namespace: Some(namespace.into()),
@@ -96,7 +96,7 @@ async fn a_link_is_a_network_attachment_definition_of_its_own() {
     );
     // Another link of that name gets no network, and its deletion takes none.
     let other = SharedLink {
-        id: uuid::Uuid::new_v4().to_string(),
+        id: format!("other-{namespace}"),
         ..link.clone()
     };
     let refused = links(&world).create_link(&world.cx(20), &other).await;
