@@ -45,15 +45,15 @@ impl Engine {
         mut spec: LinkSpec,
     ) -> Result<(LinkRecord, bool), Refusal> {
         check(&spec).map_err(unusable)?;
-        let place = self.place(tenant, &spec.vim_id).await?;
-        let place = place.ok_or_else(|| unknown_vim(&spec.vim_id))?;
-        place
+        let location = self.link_vim(tenant, &spec.vim_id).await?;
+        let location = location.ok_or_else(|| unknown_vim(&spec.vim_id))?;
+        location
             .vim
             .registered_id()
             .unwrap_or_default()
             .clone_into(&mut spec.vim_id);
-        let links = place.links()?;
-        if !place.vim.policy().is_open() {
+        let links = location.links()?;
+        if !location.vim.policy().is_open() {
             let what =
                 "the VIM has a policy, or is another tenant's: its owner creates networks there";
             return Err(unusable(format!("vimId: {what}")));
@@ -65,7 +65,7 @@ impl Engine {
             return Ok((record, false));
         }
         let id = record.link.id.clone();
-        self.finish_link(record, &place, links).await?;
+        self.finish_link(record, &location, links).await?;
         Ok((self.store().link(tenant, &id).await?, is_new))
     }
 
@@ -98,11 +98,11 @@ impl Engine {
     async fn finish_link(
         &self,
         mut record: LinkRecord,
-        place: &Place,
+        location: &LinkVim,
         links: &dyn Links,
     ) -> Result<(), Refusal> {
         let ownership = self.ownership(&record.tenant);
-        let cx = self.link_call(place, &ownership);
+        let cx = self.link_call(location, &ownership);
         match links.create_link(&cx, &record.link).await {
             Ok(resource_id) => {
                 record.link.state = LinkState::Available;
@@ -111,7 +111,7 @@ impl Engine {
                 Ok(self.store().write(None, vec![put]).await?)
             }
             Err(error) => {
-                let cx = self.link_call(place, &ownership);
+                let cx = self.link_call(location, &ownership);
                 let may_pass = error.is_unavailable();
                 if !may_pass && links.delete_link(&cx, &record.link).await.is_ok() {
                     self.remove_link(&record).await?;
@@ -138,10 +138,10 @@ impl Engine {
             self.store().write(None, vec![put]).await?;
             record.version += 1;
         }
-        if let Some(place) = self.place(tenant, &record.link.spec.vim_id).await? {
+        if let Some(location) = self.link_vim(tenant, &record.link.spec.vim_id).await? {
             let ownership = self.ownership(tenant);
-            let cx = self.link_call(&place, &ownership);
-            let deleted = place.links()?.delete_link(&cx, &record.link).await;
+            let cx = self.link_call(&location, &ownership);
+            let deleted = location.links()?.delete_link(&cx, &record.link).await;
             if let Err(error) = deleted {
                 return Err(self.not_deleted(record, error).await?);
             }
@@ -185,7 +185,7 @@ impl Engine {
     }
 
     /// The VIM of a link; `None` if it is not registered.
-    async fn place(&self, tenant: &str, vim: &str) -> Result<Option<Place>, Refusal> {
+    async fn link_vim(&self, tenant: &str, vim: &str) -> Result<Option<LinkVim>, Refusal> {
         let record = match self.store().vim(tenant, vim).await {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             found => found?,
@@ -193,7 +193,7 @@ impl Engine {
         let driver = self.context.ports.drivers.driver(&record.vim.vim_type);
         let driver = driver.map_err(Refusal::unprocessable)?;
         let vim = VimHandle::registered(&self.context, &record, tenant, &record.vim.id);
-        Ok(Some(Place { vim, driver }))
+        Ok(Some(LinkVim { vim, driver }))
     }
 
     fn ownership(&self, tenant: &str) -> Ownership {
@@ -205,11 +205,11 @@ impl Engine {
         }
     }
 
-    fn link_call<'a>(&'a self, place: &'a Place, ownership: &'a Ownership) -> VimCall<'a> {
+    fn link_call<'a>(&'a self, location: &'a LinkVim, ownership: &'a Ownership) -> VimCall<'a> {
         let clock = &*self.context.ports.clock;
         let timeout = TIMEOUT.min(self.context.limits().step);
         VimCall {
-            vim: &place.vim,
+            vim: &location.vim,
             ownership,
             clock,
             watcher: &(),
@@ -219,12 +219,12 @@ impl Engine {
 }
 
 /// Where a link is or will be.
-struct Place {
+struct LinkVim {
     vim: VimHandle,
     driver: Arc<dyn InfraDriver>,
 }
 
-impl Place {
+impl LinkVim {
     fn links(&self) -> Result<&dyn Links, Refusal> {
         self.driver.links().ok_or_else(|| {
             let kind = self.vim.vim_type();

@@ -141,8 +141,8 @@ async fn a_link_is_deleted_only_once_no_instance_uses_it() {
     it.terminate(&b).await;
     it.delete_link(&link).await.unwrap();
     assert_eq!(it.vim.0.networks(), Vec::<String>::new());
-    let gone = it.delete_link(&link).await.unwrap_err();
-    assert_eq!(gone.why, Why::NotFound);
+    let deleted = it.delete_link(&link).await.unwrap_err();
+    assert_eq!(deleted.why, Why::NotFound);
 }
 
 #[tokio::test]

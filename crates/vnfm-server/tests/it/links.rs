@@ -74,8 +74,8 @@ async fn a_link_is_created_used_and_deleted() {
         .await;
     bench.ended(&accepted.created_id()).await;
     assert_eq!(bench.delete(&path).await.status, 204);
-    for gone in [bench.get(&path).await, bench.delete(&path).await] {
-        assert_eq!(gone.status, 404, "{gone:?}");
+    for missing in [bench.get(&path).await, bench.delete(&path).await] {
+        assert_eq!(missing.status, 404, "{missing:?}");
     }
     bench.world.until("delete_link").await;
 }

@@ -76,14 +76,6 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             id,
             version,
         } => Ok(snapshots::remove(tenant, id, *version)),
-        Change::AddLink(record) => links::add(record),
-        Change::PutLink(record) => links::put(record),
-        Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
-        Change::SetLinkUses {
-            tenant,
-            instance_id,
-            links,
-        } => Ok(links::set_uses(tenant, instance_id, links)),
         Change::AddSubscription(record) => subscriptions::add(record, keys),
         Change::RemoveSubscription { tenant, id } => Ok(subscriptions::remove(tenant, id)),
         Change::AdvanceSubscription {
@@ -94,6 +86,21 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
         Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
         Change::RemoveHostKey(host) => Ok(pins::forget(host)),
+        other => link_statements(other),
+    }
+}
+
+/// The statements of a change that concerns shared virtual links.
+fn link_statements(change: &Change) -> Done<Vec<Statement>> {
+    match change {
+        Change::AddLink(record) => links::add(record),
+        Change::PutLink(record) => links::put(record),
+        Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
+        Change::SetLinkUses {
+            tenant,
+            instance_id,
+            links,
+        } => Ok(links::set_uses(tenant, instance_id, links)),
         other => override_statements(other),
     }
 }
