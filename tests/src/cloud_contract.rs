@@ -104,6 +104,8 @@ fn volumes(clouds: &Path) -> Disks {
 fn link() -> LinkSpec {
     let subnet = |cidr: &str| LinkSubnet {
         cidr: cidr.into(),
+        // No agent creates a port at a time of its own.
+        dhcp_enabled: Some(false),
         ..LinkSubnet::default()
     };
     LinkSpec {
