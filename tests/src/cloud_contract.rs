@@ -12,7 +12,7 @@ use vnfm_conformance::infra_driver::{Disks, OnVim, RULES, TestBed};
 use vnfm_conformance::{Broken, Rule};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
-use vnfm_types::{OPENSTACK, VimConnectionInfo};
+use vnfm_types::{LinkSpec, LinkSubnet, OPENSTACK, VimConnectionInfo};
 
 use crate::cloud::Cloud;
 use crate::contracts::{first_vdu_with_image, sample, sizes, with_image};
@@ -100,6 +100,21 @@ fn volumes(clouds: &Path) -> Disks {
     }
 }
 
+/// A network of its own that outlives instances.
+fn link() -> LinkSpec {
+    let subnet = |cidr: &str| LinkSubnet {
+        cidr: cidr.into(),
+        // No agent creates a port at a time of its own.
+        dhcp_enabled: Some(false),
+        ..LinkSubnet::default()
+    };
+    LinkSpec {
+        name: "shared-by-rules".into(),
+        subnets: vec![subnet("10.77.0.0/24"), subnet("fd00:77::/64")],
+        ..LinkSpec::default()
+    }
+}
+
 fn openstack(clouds: &Path, has_volumes: bool) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
@@ -140,6 +155,7 @@ fn openstack(clouds: &Path, has_volumes: bool) -> Arc<dyn TestBed> {
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
         max_interruptions: MAX_INTERRUPTIONS,
+        link: Some(link()),
         disks: has_volumes.then(|| volumes(clouds)),
         snapshots_hold_volumes: has_volumes,
         running: Box::new(move || {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use vnfm_core::ports::{
-    Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, SnapshotRecord, Store,
-    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
+    Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
+    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
+    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -206,6 +206,14 @@ impl<I: Intercept> Store for Intercepted<I> {
     async fn snapshot(&self, tenant: &str, id: &str) -> Result<SnapshotRecord, StoreError> {
         self.read(self.inner.snapshot(tenant, id)).await
     }
+    async fn link(&self, tenant: &str, id_or_name: &str) -> Result<LinkRecord, StoreError> {
+        self.read(self.inner.link(tenant, id_or_name)).await
+    }
+
+    async fn links(&self, tenant: &str, query: &Query) -> Result<Vec<LinkRecord>, StoreError> {
+        self.read(self.inner.links(tenant, query)).await
+    }
+
     async fn snapshots(
         &self,
         tenant: &str,

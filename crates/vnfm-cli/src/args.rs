@@ -1,6 +1,7 @@
 //! The command line of vnfmctl, as clap types; doc comments are the help text.
 
 mod clusters;
+mod links;
 mod operations;
 mod packages;
 mod plugins;
@@ -9,6 +10,7 @@ mod secrets;
 mod vnfs;
 
 pub use clusters::{Cluster, ClusterTask, Rotation, Upgrade};
+pub use links::{Link, LinkCreation};
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Render, Sign};
@@ -113,6 +115,9 @@ pub enum Command {
     /// Create, inspect and delete VNF snapshots
     #[command(subcommand)]
     Snapshot(Snapshot),
+    /// Networks that outlive the VNFs on them
+    #[command(subcommand)]
+    Link(Link),
     /// Subscribe callbacks to lifecycle notifications
     #[command(subcommand)]
     Subscription(Subscription),

@@ -5,6 +5,7 @@
 
 use crate::drivers::Drivers;
 use crate::exclusive::Exclusion;
+use crate::in_progress::InProgress;
 use crate::limits::Limits;
 use crate::ports::{
     Change, Clock, HostServices, MgmtDrivers, Nfvo, NoopObserver, Observer, Packages, Schemas,
@@ -44,6 +45,8 @@ pub struct Context {
     pub(crate) exclusion: Arc<Exclusion>,
     /// Whether the suspects of earlier processes are known.
     pub(crate) suspects_loaded: Arc<futures_util::lock::Mutex<bool>>,
+    /// The shared virtual links that requests create or delete right now.
+    pub(crate) links_in_progress: Arc<InProgress>,
     /// The API version in which operations begin.
     pub(crate) api_version: ApiVersion,
 }
@@ -60,6 +63,7 @@ impl Context {
             operation_slots: Arc::default(),
             exclusion: Arc::default(),
             suspects_loaded: Arc::default(),
+            links_in_progress: Arc::default(),
             api_version: ApiVersion::default(),
         };
         context.set_limits(limits);

@@ -4,7 +4,7 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | what adds to the engine | `instances`, `snapshots`, `subscriptions`, `notification_delivery`, `plan`, `restore_check`, `orphans`, `abandon`, `tenant`, … |
+//! | what adds to the engine | `instances`, `snapshots`, `links`, `subscriptions`, `notification_delivery`, `plan`, `restore_check`, `orphans`, `abandon`, `tenant`, … |
 //! | the facade | [`Engine`] |
 //! | operations | [`lcm`] |
 //! | what operations use | `hooks`, `vims`, `patch` |
@@ -29,10 +29,12 @@ mod engine;
 mod events;
 mod exclusive;
 mod hooks;
+mod in_progress;
 mod instances;
 pub mod json;
 pub mod lcm;
 mod limits;
+mod links;
 mod notification_delivery;
 mod orphans;
 mod overrides;

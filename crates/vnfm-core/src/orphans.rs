@@ -1,4 +1,4 @@
-//! Orphans: resources on a VIM with our installation id that no instance or snapshot accounts for; and VIMs that cannot be queried
+//! Orphans: resources on a VIM with our installation id that no instance, snapshot or shared link accounts for; and VIMs that cannot be queried
 //! any more, on which an abandoned instance may have left something.
 
 use crate::engine::Engine;
@@ -36,6 +36,7 @@ impl Engine {
             .collect();
         let owners = Owners {
             snapshots: self.all_snapshots().await?,
+            links: self.all_links().await?,
             living,
             ours,
             others,
@@ -64,6 +65,16 @@ impl Engine {
         for tenant in self.store().tenants().await? {
             let own = self.store().snapshots(&tenant, &Query::default()).await?;
             all.extend(own.into_iter().map(|record| record.info.id));
+        }
+        Ok(all)
+    }
+
+    /// The ids of all shared virtual links of all tenants.
+    pub(crate) async fn all_links(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut all = BTreeSet::new();
+        for tenant in self.store().tenants().await? {
+            let own = self.store().links(&tenant, &Query::default()).await?;
+            all.extend(own.into_iter().map(|record| record.link.id));
         }
         Ok(all)
     }
@@ -113,6 +124,7 @@ impl Engine {
             name: resource.name,
             vnf_instance_id: resource.instance_id,
             vnf_snapshot_info_id: resource.snapshot_id,
+            link_id: resource.link_id,
             abandoned_at: None,
         };
         Ok(owned.into_iter().map(orphan).collect())
@@ -123,6 +135,8 @@ impl Engine {
 struct Owners {
     /// The snapshots of all tenants: their resources are not orphans, whether or not their instance exists.
     snapshots: BTreeSet<String>,
+    /// The shared virtual links of all tenants, likewise.
+    links: BTreeSet<String>,
     /// Live instances of all tenants: their resources are not orphans.
     living: BTreeSet<String>,
     /// Instances that this tenant abandoned.
@@ -141,24 +155,29 @@ impl Owners {
             let is_of = |instances: &BTreeSet<String>| id.is_some_and(|id| instances.contains(id));
             is_of(&self.ours) || (own && !is_of(&self.others))
         };
-        orphaned(found, |id| self.living.contains(id), &self.snapshots)
-            .into_iter()
-            .filter(is_visible)
-            .collect()
+        orphaned(
+            found,
+            |id| self.living.contains(id),
+            (&self.snapshots, &self.links),
+        )
+        .into_iter()
+        .filter(is_visible)
+        .collect()
     }
 }
 
 /// Resources that no known instance accounts for. A shared resource (an image) is listed once per user; one known user
-/// suffices to account for it. A resource of a snapshot is accounted for by the snapshot alone.
+/// suffices to account for it. A resource of a snapshot or a shared link is accounted for by that alone.
 pub(crate) fn orphaned(
     found: Vec<Orphan>,
     known: impl Fn(&String) -> bool,
-    snapshots: &BTreeSet<String>,
+    (snapshots, links): (&BTreeSet<String>, &BTreeSet<String>),
 ) -> Vec<Orphan> {
     let resource_key = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
-    let explains = |orphan: &&Orphan| match &orphan.vnf_snapshot_info_id {
-        Some(snapshot) => snapshots.contains(snapshot),
-        None => orphan.vnf_instance_id.as_ref().is_some_and(&known),
+    let explains = |orphan: &&Orphan| match (&orphan.vnf_snapshot_info_id, &orphan.link_id) {
+        (Some(snapshot), _) => snapshots.contains(snapshot),
+        (None, Some(link)) => links.contains(link),
+        (None, None) => orphan.vnf_instance_id.as_ref().is_some_and(&known),
     };
     let explained: BTreeSet<_> = found.iter().filter(explains).map(resource_key).collect();
     found
@@ -215,6 +234,7 @@ mod tests {
             name: "n".into(),
             vnf_instance_id: Some(instance.into()),
             vnf_snapshot_info_id: None,
+            link_id: None,
             abandoned_at: None,
         }
     }
@@ -227,7 +247,11 @@ mod tests {
             orphan("2", "gone"),
             orphan("2", "lost"),
         ];
-        let left = orphaned(found, |id| id == "here", &BTreeSet::new());
+        let left = orphaned(
+            found,
+            |id| id == "here",
+            (&BTreeSet::new(), &BTreeSet::new()),
+        );
         assert_eq!(left, [orphan("2", "gone"), orphan("2", "lost")]);
     }
 
@@ -243,8 +267,21 @@ mod tests {
             stored("3", "here", "deleted"),
         ];
         let snapshots = BTreeSet::from(["kept".to_owned()]);
-        let left = orphaned(found, |id| id == "here", &snapshots);
+        let left = orphaned(found, |id| id == "here", (&snapshots, &BTreeSet::new()));
         assert_eq!(left, [stored("3", "here", "deleted")]);
+    }
+
+    #[test]
+    fn the_network_of_a_shared_link_is_accounted_for_by_it_alone() {
+        let network = |id: &str, link: &str| Orphan {
+            vnf_instance_id: None,
+            link_id: Some(link.into()),
+            ..orphan(id, "")
+        };
+        let found = vec![network("1", "known"), network("2", "deleted")];
+        let links = BTreeSet::from(["known".to_owned()]);
+        let left = orphaned(found, |_| true, (&BTreeSet::new(), &links));
+        assert_eq!(left, [network("2", "deleted")]);
     }
 
     #[test]
@@ -253,6 +290,7 @@ mod tests {
         let visible_orphans = |ours: &str, others: &str, own: bool| {
             let owners = Owners {
                 snapshots: BTreeSet::new(),
+                links: BTreeSet::new(),
                 living: one("here"),
                 ours: one(ours),
                 others: one(others),

@@ -287,6 +287,16 @@ pub(crate) const BAD_SNAPSHOT: Code = refused(
     "`create_snapshot` needs an empty one: `vnfmctl snapshot create`; `revert_to_snapshot` a complete one of the same VNF \
      instance: `vnfmctl snapshot list`",
 );
+pub(crate) const LINK_BUSY: Code = refused(
+    "link.busy",
+    "another request creates or deletes the shared virtual link right now",
+    "wait until that request has ended: `vnfmctl link show LINK`",
+);
+pub(crate) const BAD_LINK: Code = refused(
+    "link.unusable",
+    "the VIM cannot have a shared virtual link, or the tenant may not create one there",
+    "correct the member that the message names, or choose a VIM of your own without a policy: `vnfmctl vim list`",
+);
 /// All codes of refusals, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
@@ -318,6 +328,8 @@ pub(crate) const CODES: &[&Code] = &[
     &NO_CASCADE,
     &SNAPSHOT_BUSY,
     &BAD_SNAPSHOT,
+    &LINK_BUSY,
+    &BAD_LINK,
     &UNAVAILABLE,
     &CONFLICT,
     &BROKEN,

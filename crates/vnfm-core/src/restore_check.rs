@@ -71,6 +71,7 @@ impl Engine {
         let (mut explained, abandoned) = self.other_tenants(tenant).await?;
         explained.extend(abandoned);
         let snapshots = self.all_snapshots().await?;
+        let links = self.all_links().await?;
         let ours = records.iter().filter(|record| may_have_resources(record));
         explained.extend(ours.map(|record| record.vnf.id.clone()));
         let mut seen = Seen {
@@ -92,8 +93,11 @@ impl Engine {
                         .filter(|found| found.vnf_snapshot_info_id.is_none());
                     let of_instances = own.filter_map(|found| found.vnf_instance_id.clone());
                     seen.of_instances.extend(of_instances);
-                    seen.orphans
-                        .extend(orphaned(found, |id| explained.contains(id), &snapshots));
+                    seen.orphans.extend(orphaned(
+                        found,
+                        |id| explained.contains(id),
+                        (&snapshots, &links),
+                    ));
                 }
                 Err(why) => {
                     let unreachable = UnreachableVim {

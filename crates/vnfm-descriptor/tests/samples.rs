@@ -54,6 +54,7 @@ const SAMPLES: &[&str] = &[
     "vnf-rolling-1",
     "vnf-rolling-2",
     "vnf-script-hooks",
+    "vnf-shared-link",
     "vnf-tacker-script",
 ];
 

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Observes,
+    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Links, Observes,
     OwnedResource, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
     Vim, VimCall, VimReport,
 };
@@ -301,6 +301,10 @@ impl InfraDriver for KubernetesDriver {
     }
 
     fn power(&self) -> Option<&dyn Power> {
+        Some(self)
+    }
+
+    fn links(&self) -> Option<&dyn Links> {
         Some(self)
     }
 

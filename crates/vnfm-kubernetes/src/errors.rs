@@ -182,6 +182,13 @@ pub const POLICY: Code = Code {
     means: "the policy of the VIM, or of the caller's role, does not allow an object of the package; nothing was created",
     next: "remove it from the package, or ask the owner of the VIM to allow it: `vnfmctl vim update VIM --policy FILE`",
 };
+/// A shared virtual link cannot be created as requested.
+pub const LINK: Code = Code {
+    name: "kubernetes.link",
+    kind: ErrorKind::Refused,
+    means: "a member of the shared virtual link is missing, invalid, or not for Kubernetes; nothing was created",
+    next: "correct the member that the message names",
+};
 /// The cluster does not serve a kind.
 pub const KIND: Code = Code {
     name: "kubernetes.kind-unknown",
@@ -314,6 +321,7 @@ pub const CODES: &[&Code] = &[
     &VALUE,
     &PARAMETER,
     &POLICY,
+    &LINK,
     &KIND,
     &FOREIGN,
     &CONFLICT,

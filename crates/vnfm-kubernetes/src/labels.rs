@@ -6,6 +6,7 @@
 //! | label `vnfm.dev/installation` | the installation id |
 //! | label `vnfm.dev/instance` | `VnfInstance.id` |
 //! | label `vnfm.dev/snapshot` | the VNF snapshot that it belongs to: the instance no longer accounts for it |
+//! | label `vnfm.dev/link` | the shared virtual link that it is; then it has no instance |
 //! | annotation `vnfm.dev/operation` | the operation occurrence that applied it last |
 //!
 //! Templates of pods and claims get the labels too, so that one selector finds everything of an instance.
@@ -20,6 +21,7 @@ pub(crate) const FIELD_MANAGER: &str = "vnfm";
 pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
 pub(crate) const SNAPSHOT: &str = "vnfm.dev/snapshot";
+pub(crate) const LINK: &str = "vnfm.dev/link";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Annotations by which helm recognises the objects of a release.
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
@@ -155,6 +157,18 @@ pub(crate) fn stamp_snapshot(object: &mut Value, owner: &Ownership, snapshot: &s
     add_annotation(object, owner);
     if let Some(labels) = labels_mut(object) {
         labels.insert(SNAPSHOT.to_owned(), snapshot.into());
+    }
+}
+
+/// Marks an object as a shared virtual link.
+pub(crate) fn stamp_link(object: &mut Value, owner: &Ownership, link: &str) {
+    if let Some(labels) = labels_mut(object) {
+        labels.insert(MANAGED_BY.to_owned(), FIELD_MANAGER.into());
+        labels.insert(
+            INSTALLATION.to_owned(),
+            owner.installation_id.as_str().into(),
+        );
+        labels.insert(LINK.to_owned(), link.into());
     }
 }
 

@@ -26,6 +26,7 @@
 //!                      delete      in reverse order, waits for each stage
 //!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
 //!                      pod_events  which instances change outside of operations
+//!                      links       networks that outlive instances
 //!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
@@ -67,6 +68,7 @@ mod item;
 mod kept_namespace;
 mod kind_order;
 mod labels;
+mod links;
 mod machine_addresses;
 mod manifests;
 mod member;

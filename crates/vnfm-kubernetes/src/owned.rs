@@ -161,7 +161,7 @@ pub(crate) async fn labelled_metadata(
 }
 
 /// What the installation owns on the cluster: its namespaces, its objects in other namespaces, and what belongs to VNF
-/// snapshots, wherever it is.
+/// snapshots and shared virtual links, wherever it is.
 ///
 /// # Errors
 ///
@@ -187,6 +187,7 @@ pub(crate) async fn owned(
         .collect();
     let is_listed = |target: &Target, metadata: &ObjectMeta| {
         labels::label_of(metadata, labels::SNAPSHOT).is_some()
+            || labels::label_of(metadata, labels::LINK).is_some()
             || target
                 .namespace
                 .as_ref()
@@ -212,6 +213,7 @@ fn resource(target: Target, metadata: &ObjectMeta) -> OwnedResource {
         ),
         instance_id: labels::label_of(metadata, labels::INSTANCE).cloned(),
         snapshot_id: labels::label_of(metadata, labels::SNAPSHOT).cloned(),
+        link_id: labels::label_of(metadata, labels::LINK).cloned(),
         kind: target.resource.kind,
     }
 }

@@ -35,6 +35,8 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
         .filter(|((whose, _), _)| whose == tenant);
     let snapshots = state.snapshots.iter();
     let snapshots = snapshots.filter(|((whose, _), _)| whose == tenant);
+    let links = state.links.iter();
+    let links = links.filter(|((whose, _), _)| whose == tenant);
     let audit = state.audit.iter().filter(|(_, (whose, _))| whose == tenant);
     let audit = audit
         .map(|(_, (_, entry))| serde_json::to_string(entry).map_or(0, |text| text.len() as u64));
@@ -45,6 +47,7 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
         package_bytes: sizes.chain(aside).sum(),
         subscriptions: subscriptions.count() as u64,
         snapshots: snapshots.count() as u64,
+        links: links.count() as u64,
         vims: vims.count() as u64,
         audit_bytes: audit.sum(),
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    ChangeCounters, InstanceLocation, InstanceRecord, JournalRow, OpRecord, OutboxRow,
+    ChangeCounters, InstanceLocation, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow,
     PackageRecord, PinnedHost, QuotaResource, SecretJson, SnapshotRecord, StoreError,
     SubscriptionRecord, VimRecord,
 };
@@ -68,6 +68,9 @@ pub(crate) struct State {
     /// Size in bytes by package.
     pub(crate) package_sizes: Table<String, u64>,
     pub(crate) snapshots: Table<Owned, SnapshotRecord>,
+    pub(crate) links: Table<Owned, LinkRecord>,
+    /// Tenant by instance and link.
+    pub(crate) link_uses: Table<(String, String), String>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
@@ -84,7 +87,7 @@ pub(crate) struct State {
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
         each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
-            outbox events event_numbers reservations package_sizes snapshots subscriptions audit tombstones host_keys counters)
+            outbox events event_numbers reservations package_sizes snapshots links link_uses subscriptions audit tombstones host_keys counters)
     };
     ($state:ident, $does:ident, $($table:ident)+) => {
         ($($state.$table.$does(),)+)

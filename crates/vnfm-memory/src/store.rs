@@ -1,7 +1,7 @@
 //! The port: one lock over everything, held only during a call.
 
 use crate::state::{InstanceRow, OpRow, State};
-use crate::{instances, ops, packages_and_outbox, quotas, snapshots, vims};
+use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, OpRecord,
-    OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, SnapshotRecord, Store, StoreError,
-    SubscriptionRecord, Usage, VimRecord, VimUse,
+    Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
+    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, SnapshotRecord, Store,
+    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -313,6 +313,20 @@ impl Store for MemoryStore {
         Ok(page(query, unsealed, |record| &record.info))
     }
 
+    async fn link(&self, tenant: &str, id_or_name: &str) -> Result<LinkRecord, StoreError> {
+        links::find(&self.state(), tenant, id_or_name)
+    }
+
+    async fn links(&self, tenant: &str, query: &Query) -> Result<Vec<LinkRecord>, StoreError> {
+        if !query.scope.is_unlimited() {
+            return Ok(Vec::new());
+        }
+        let state = self.state();
+        let own = state.links.iter().filter(|((of, _), _)| of == tenant);
+        let shown = own.map(|((_, id), record)| (id, links::shown(&state, record)));
+        Ok(page(query, shown, |record| &record.link))
+    }
+
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         packages_and_outbox::subscription(&self.state(), tenant, id)
     }
@@ -392,6 +406,7 @@ impl Store for MemoryStore {
         all.extend(state.vims.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.packages.iter().map(|(_, record)| &record.tenant));
         all.extend(state.snapshots.iter().map(|((tenant, _), _)| tenant));
+        all.extend(state.links.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.tombstones.iter().map(|((tenant, _), _)| tenant));
         Ok(all.into_iter().cloned().collect())
     }

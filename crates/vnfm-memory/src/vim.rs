@@ -1,6 +1,7 @@
 //! A VIM in memory: VNFCs are rows, created and deleted at once. For tests, examples, and measuring the engine itself.
 
 use crate::made::{Made, links, size};
+use crate::vim_links::Network;
 use crate::vim_snapshots::StoredDisks;
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, OwnedResource,
+    Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, Links, OwnedResource,
     Ownership, PlannedResource, PortError, Power, PowerChange, Recorded, Release, ResourceAction,
     ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
@@ -38,6 +39,8 @@ pub struct MemoryVim {
     instances: Arc<Mutex<BTreeMap<String, Made>>>,
     /// What snapshots have stored, by their id.
     stored: Arc<Mutex<BTreeMap<String, StoredDisks>>>,
+    /// Networks that are shared virtual links, by the id of the link.
+    networks: Arc<Mutex<BTreeMap<String, Network>>>,
     password: Option<String>,
     takes: Option<(Arc<dyn Clock>, Duration)>,
 }
@@ -108,6 +111,10 @@ impl MemoryVim {
 
     pub(crate) fn stored(&self) -> MutexGuard<'_, BTreeMap<String, StoredDisks>> {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn networks_by_link(&self) -> MutexGuard<'_, BTreeMap<String, Network>> {
+        self.networks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what exists of an instance.
@@ -385,6 +392,10 @@ impl InfraDriver for MemoryVim {
         Some(self)
     }
 
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         Some(self)
     }
@@ -432,6 +443,7 @@ impl InfraDriver for MemoryVim {
                 name: vdu.clone(),
                 instance_id: Some(instance_id.clone()),
                 snapshot_id: None,
+                link_id: None,
             })
         });
         let stored = stored
@@ -444,9 +456,11 @@ impl InfraDriver for MemoryVim {
                 name: vnfc.clone(),
                 instance_id: Some(stored.instance_id.clone()),
                 snapshot_id: Some(id.clone()),
+                link_id: None,
             })
         });
-        Ok(each.chain(disks).collect())
+        let networks = self.owned_networks(installation_id);
+        Ok(each.chain(disks).chain(networks).collect())
     }
 }
 

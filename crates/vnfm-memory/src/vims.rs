@@ -1,8 +1,8 @@
 //! The VIM registry, and which instance lives on which VIM. A cluster is the same under every registration,
 //! if its `identity` is known.
 
-use crate::snapshots;
 use crate::state::{OpRow, State, absent, in_use};
+use crate::{links, snapshots};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnfm_core::ports::{EventScope, InstanceLocation, PinnedHost, StoreError, VimRecord, VimUse};
@@ -87,6 +87,7 @@ pub(crate) fn remove(
     let is_shared = known.vim.shared;
     let is_on = |whose: &str, vim: &str| vim == id && (whose == tenant || is_shared);
     users.extend(snapshots::on_vims(state, is_on));
+    users.extend(links::on_vims(state, is_on));
     if !force && !users.is_empty() {
         return Err(in_use(WHAT, (tenant, id), &users));
     }
@@ -169,6 +170,7 @@ pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
     state
         .uses
         .remove_from(first, |(instance, ..)| instance == instance_id);
+    links::remove_uses(state, instance_id);
 }
 
 /// The operation that deletes a VIM or the cluster behind it; the tenant's own first.
@@ -247,10 +249,12 @@ pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) 
     let mut users = users(state, |use_| {
         use_.instance_id != instance_id && its.iter().any(|vim| on(use_, vim))
     });
-    users.extend(snapshots::on_vims(state, |whose, id| {
+    let is_on = |whose: &str, id: &str| {
         let is_it = |vim: &&VimRecord| vim.vim.id == id && (vim.tenant == whose || vim.vim.shared);
         its.iter().any(is_it)
-    }));
+    };
+    users.extend(snapshots::on_vims(state, is_on));
+    users.extend(links::on_vims(state, is_on));
     users
 }
 

@@ -1,7 +1,7 @@
 //! A list of changes is applied completely or not at all: each change to the table that it concerns.
 
 use crate::state::State;
-use crate::{instances, ops, packages_and_outbox, quotas, snapshots, vims};
+use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims};
 use jiff::Timestamp;
 use vnfm_core::ports::{Change, Fence, StoreError};
 
@@ -71,6 +71,14 @@ impl State {
                 id,
                 version,
             } => snapshots::remove(self, (&tenant, &id), version),
+            Change::AddLink(record) => links::add(self, *record),
+            Change::PutLink(record) => links::put(self, *record),
+            Change::RemoveLink { tenant, id } => links::remove(self, &tenant, &id),
+            Change::SetLinkUses {
+                tenant,
+                instance_id,
+                links: all,
+            } => links::set_uses(self, &tenant, &instance_id, &all),
             other => self.apply_vims(other),
         }
     }

@@ -10,6 +10,7 @@
 //! observe    own stack? ─ inventory, in whatever state the stack is
 //! power      start and stop servers (power); converge stops those that should not run
 //! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, restore, cinder)
+//! links      networks that no stack contains (links)
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
@@ -30,16 +31,16 @@ use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy, snapshots, user_data};
+use crate::{glance, inventory, links, nova, plan, policy, snapshots, user_data};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
-    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim, VimCall, VimReport,
-    Waited,
+    Allocation, Clock, Convergence, InfraDriver, Links, OwnedResource, PortError, Power,
+    PowerChange, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim, VimCall,
+    VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -274,6 +275,10 @@ impl InfraDriver for OpenStack {
         Some(self)
     }
 
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         Some(self)
     }
@@ -290,13 +295,16 @@ impl InfraDriver for OpenStack {
             kind: "OS::Heat::Stack".into(),
             instance_id: instance(&stack.name),
             snapshot_id: None,
+            link_id: None,
             id: stack.id,
             name: stack.name,
         });
         let images = glance::owned(&cloud, installation_id).await?;
         let stored = snapshots::owned(&cloud, installation_id).await?;
         let images = images.iter().flat_map(uses);
-        Ok(stacks.chain(images).chain(stored).collect())
+        let networks = links::owned(&cloud, installation_id).await?;
+        let apart = stored.into_iter().chain(networks);
+        Ok(stacks.chain(images).chain(apart).collect())
     }
 
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
@@ -449,6 +457,7 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
         name: image.name.clone().unwrap_or_default(),
         instance_id: instance_id.map(str::to_owned),
         snapshot_id: None,
+        link_id: None,
     };
     let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
     if all.is_empty() {

@@ -52,6 +52,12 @@ pub(crate) const CERTIFICATE: Code = code(
     "the server's certificate is not trusted",
     "register the VIM with its CA in `interfaceInfo.trustedCertificates`",
 );
+pub(crate) const LINK: Code = code(
+    "openstack.link",
+    Refused,
+    "a member of the shared virtual link is missing, invalid, or not for OpenStack; nothing was created",
+    "correct the member that the message names",
+);
 pub(crate) const LOGIN_REFUSED: Code = code(
     "openstack.login-refused",
     Refused,
@@ -272,6 +278,7 @@ pub const CODES: &[&Code] = &[
     &VOLUME_LOST,
     &SNAPSHOT_STUCK,
     &HAS_SNAPSHOTS,
+    &LINK,
     &APPLICATION_CREDENTIAL,
     &NO_KEY,
 ];

@@ -13,6 +13,7 @@
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
 //!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; restore: the return to them
+//!         ├─ links ─────────── networks that outlive stacks
 //!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
 //! heat, nova, neutron, glance (image_body: streams) ─ keystone_login (token, catalog) ─ call (one HTTP call) ─ errors
@@ -43,6 +44,7 @@ mod hot_text;
 mod image_body;
 mod inventory;
 mod keystone_login;
+mod links;
 mod managed_links;
 mod neutron;
 mod nfv_layout;

@@ -352,6 +352,7 @@ pub(crate) async fn owned(
         name: image.name.unwrap_or_default(),
         instance_id: image.instance,
         snapshot_id: image.snapshot,
+        link_id: None,
     });
     let volumes = cinder::snapshots(cloud).await?.into_iter();
     let volumes = volumes
@@ -360,6 +361,7 @@ pub(crate) async fn owned(
         kind: VOLUME_SNAPSHOT.into(),
         instance_id: one.metadata.get(INSTANCE).cloned(),
         snapshot_id: one.metadata.get(SNAPSHOT).cloned(),
+        link_id: None,
         id: one.id,
         name: one.name.unwrap_or_default(),
     });

@@ -65,6 +65,11 @@ pub(crate) fn entries(row: &str) -> String {
     format!("json_each(CASE {row}.type WHEN 'array' THEN {row}.value ELSE '[]' END)")
 }
 
+/// A JSON list of the values of `column` in these rows.
+pub(crate) fn list(column: &str, rows: &str) -> String {
+    format!("(SELECT json_group_array({column}) FROM {rows})")
+}
+
 pub(crate) const TEXT: &str = "'text'";
 pub(crate) const NUMBERS: &str = "'integer', 'real'";
 pub(crate) const TRUE: &str = "'true'";

@@ -61,6 +61,16 @@ pub(crate) const SNAPSHOTS: Table = Table {
     columns: &[("id", "id")],
 };
 
+pub(crate) const LINKS: Table = Table {
+    document: "info",
+    columns: &[
+        ("id", "id"),
+        ("name", "name"),
+        ("vimId", "vim_id"),
+        ("state", "state"),
+    ],
+};
+
 pub(crate) const SUBSCRIPTIONS: Table = Table {
     document: "subscription",
     columns: &[("id", "id"), ("callbackUri", "callback")],

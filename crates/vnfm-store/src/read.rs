@@ -15,6 +15,7 @@ use vnfm_core::query::Query;
 use vnfm_types::{PackageUsageState, Tombstone, Vim, VnfPkgInfo};
 
 mod host_keys;
+mod links;
 mod list;
 mod logs;
 mod snapshots;
@@ -23,6 +24,7 @@ mod subscriptions;
 use list::list;
 
 pub(crate) use host_keys::{host_key, host_keys, pinned};
+pub(crate) use links::{link, link_record, links};
 pub(crate) use logs::{audit, audit_entry, events, log, log_line, outbox, outbox_row};
 pub(crate) use snapshots::{snapshot, snapshot_record, snapshots};
 pub(crate) use steps::{journal, journal_row, left_in_order, open_step, open_steps};

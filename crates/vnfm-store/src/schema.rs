@@ -87,6 +87,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 19,
         sql: include_str!("../migrations/0019_snapshots.sql"),
     },
+    Migration {
+        number: 20,
+        sql: include_str!("../migrations/0020_links.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

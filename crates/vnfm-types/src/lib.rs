@@ -16,6 +16,7 @@
 //! | [`v1`] | – | differences between SOL003 V2.6.1 and V3.7.1, and conversion in both directions |
 //! | [`progress`] | – | our own API: what an operation is doing, and why it waits |
 //! | [`on_failure`] | – | our own API: what happens when a step fails |
+//! | [`link`] | – | our own API: shared virtual links |
 //! | [`ids`] | – | identifiers, one type each |
 //! | [`audit`] | – | our own API: audit entries and tombstones |
 //!
@@ -25,6 +26,7 @@ pub mod audit;
 pub mod grant;
 pub mod ids;
 pub mod instance;
+pub mod link;
 pub mod on_failure;
 pub mod op_occ;
 pub mod package;
@@ -46,6 +48,7 @@ pub use audit::*;
 pub use grant::*;
 pub use ids::*;
 pub use instance::*;
+pub use link::*;
 pub use on_failure::*;
 pub use op_occ::*;
 pub use package::*;

@@ -62,6 +62,12 @@ pub static VNF_SNAPSHOTS: Resource = Resource {
     omitted_by_default: &["vnfSnapshot/vnfInstance"],
 };
 
+/// Shared virtual links, in lists of our own API.
+pub static SHARED_LINKS: Resource = Resource {
+    shape: tables::SHARED_LINK,
+    omitted_by_default: &[],
+};
+
 /// `VnfPkgInfo` in lists (SOL005 9.4.2.3.2).
 pub static VNF_PACKAGES: Resource = Resource {
     shape: tables::VNF_PKG_INFO,

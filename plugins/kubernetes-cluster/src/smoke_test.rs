@@ -45,7 +45,9 @@ pub(crate) async fn run(
     let objects = objects(test);
     apply(master, PHASE, &objects).await?;
     if let Err(error) = wait_until_healthy(master, "the smoke test", &objects).await {
-        let reason = reported(master).await?.unwrap_or_else(|| error.detail.clone());
+        let reason = reported(master)
+            .await?
+            .unwrap_or_else(|| error.detail.clone());
         let detail = format!("{reason}; namespace `{NAMESPACE}` shows more");
         let error = DriverError::new("smoke-test-failed", detail).retryable();
         return Err(error.phase(PHASE));

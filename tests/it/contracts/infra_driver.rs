@@ -17,7 +17,9 @@ use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
     connections_from_kubeconfig, first_vdu_with_image, links, releases, sample, sizes, with_image,
 };
-use vnfm_types::{OPENSTACK, VimConnectionInfo, VnfOperationalState};
+use vnfm_types::{
+    LinkSpec, LinkSubnet, OPENSTACK, SharedLink, VimConnectionInfo, VnfOperationalState,
+};
 
 fn left_behind(ledger: &Ledger) -> Vec<String> {
     assert_eq!(ledger.violations(), Vec::<String>::new());
@@ -38,6 +40,42 @@ async fn world() -> Arc<World> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     Arc::new(World::start(Options::default()).await.unwrap())
 }
+
+/// A link as OpenStack has them.
+fn link_with_subnets() -> Option<LinkSpec> {
+    let subnet = |cidr: &str| LinkSubnet {
+        cidr: cidr.into(),
+        ..LinkSubnet::default()
+    };
+    Some(LinkSpec {
+        name: "shared-by-rules".into(),
+        subnets: vec![subnet("10.77.0.0/24"), subnet("10.78.0.0/24")],
+        ..LinkSpec::default()
+    })
+}
+
+/// A link as Kubernetes has them.
+fn link_with_cni_config() -> Option<LinkSpec> {
+    let config = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "br-rules"});
+    Some(LinkSpec {
+        name: "shared-by-rules".into(),
+        namespace: Some("default".into()),
+        cni_config: config.as_object().cloned(),
+        ..LinkSpec::default()
+    })
+}
+
+/// The kind that Multus brings.
+const NETWORKS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: network-attachment-definitions.k8s.cni.cncf.io}
+spec:
+  group: k8s.cni.cncf.io
+  scope: Namespaced
+  names: {kind: NetworkAttachmentDefinition, plural: network-attachment-definitions}
+  versions: [{name: v1, served: true, storage: true}]
+";
 
 async fn openstack() -> Arc<dyn TestBed> {
     let world = world().await;
@@ -66,6 +104,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         write: Box::new(move |id, text| writes.cloud().write_disk(id, text)),
     };
     Arc::new(OnVim {
+        link: link_with_subnets(),
         disks: Some(disks),
         snapshots_hold_volumes: true,
         running: Box::new(move || running_servers(&same)),
@@ -111,6 +150,7 @@ fn pods(ledger: &Ledger) -> Vec<String> {
 
 async fn kubernetes() -> Arc<dyn TestBed> {
     let (clusters, books, [login, wrong]) = simulated_cluster().await;
+    clusters.get("one").unwrap().apply(NETWORKS).unwrap();
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -129,6 +169,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         infeasible: Some(with_image(&what, &vdu)),
         sizes: Some(sizes(&what, &vdu)),
         releases: Some(releases(["vnf-b-cnf", "vnf-b-cnf-2"])),
+        link: link_with_cni_config(),
         removes_last_vnfcs: false,
         running: Box::new(move || pods(&ledger)),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
@@ -237,9 +278,10 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
             ["net-1", "net-2"],
         )),
         running: Box::new(move || runs.running_vnfcs()),
+        link: link_with_subnets(),
         disks: Some(disks),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
-            [there.vnfcs(), there.snapshots()].concat()
+            [there.vnfcs(), there.snapshots(), there.networks()].concat()
         })
     }
 }
@@ -286,6 +328,10 @@ enum Flaw {
     NeverReturns,
     /// `delete` leaves everything.
     KeepsSnapshots,
+    /// The deletion of a link leaves its network.
+    KeepsLinks,
+    /// The deletion of a link deletes every network.
+    DeletesAllLinks,
 }
 
 /// The VIM in memory through a driver that is broken.
@@ -414,6 +460,9 @@ impl InfraDriver for Broken {
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         Some(self)
     }
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
     async fn release(
         &self,
         cx: &VimCall<'_>,
@@ -473,6 +522,29 @@ impl Power for Broken {
             ..*change
         };
         self.0.operate(&cx, &change).await
+    }
+}
+
+#[async_trait]
+impl Links for Broken {
+    fn validate_link(&self, link: &LinkSpec) -> Result<(), PortError> {
+        self.0.validate_link(link)
+    }
+    async fn create_link(&self, cx: &VimCall<'_>, link: &SharedLink) -> Result<String, PortError> {
+        self.0.create_link(cx, link).await
+    }
+    async fn delete_link(&self, cx: &VimCall<'_>, link: &SharedLink) -> Result<(), PortError> {
+        if self.has(Flaw::KeepsLinks) {
+            return Ok(());
+        }
+        if self.has(Flaw::DeletesAllLinks) {
+            for network in self.0.networks() {
+                let id = network.trim_start_matches("network-").to_owned();
+                let other = SharedLink { id, ..link.clone() };
+                self.0.delete_link(cx, &other).await?;
+            }
+        }
+        self.0.delete_link(cx, link).await
     }
 }
 
@@ -568,6 +640,12 @@ async fn contract_detects_broken_infra_drivers() {
         ),
         (Flaw::NeverReturns, "an_instance_returns_to_a_stored_state"),
         (Flaw::KeepsSnapshots, "a_snapshot_outlives_its_instance"),
+        (Flaw::KeepsLinks, "a_link_is_created_once_and_deleted"),
+        (
+            Flaw::KeepsLinks,
+            "an_interrupted_link_is_completed_or_deleted",
+        ),
+        (Flaw::DeletesAllLinks, "a_link_is_created_once_and_deleted"),
     ] {
         let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();

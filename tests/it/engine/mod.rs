@@ -45,6 +45,7 @@ mod grant_waits;
 mod grants;
 mod heal;
 mod leases;
+mod links;
 mod modify;
 mod notify;
 mod operate;

@@ -106,6 +106,9 @@ impl InfraDriver for CountedVim {
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
     }
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         (!self.1.powerless.load(SeqCst)).then_some(self)
     }

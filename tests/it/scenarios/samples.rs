@@ -135,6 +135,51 @@ fn each_vnfc_of_the_pair_has_its_own_volume() {
 }
 
 #[test]
+fn two_firewalls_are_on_the_same_shared_links() {
+    let (sim, testbed) = testbed(&[], "info");
+    let ctl = |args: &[&str]| testbed.server.ctl(args);
+    for (name, cidr) in [("lan-left", "10.10.0.0/24"), ("lan-right", "10.20.0.0/24")] {
+        let link = ctl(&["link", "create", name, "--vim", VIM, "--subnet", cidr]);
+        assert_eq!(link["state"], "AVAILABLE", "{link:#}");
+    }
+    let first = SampleInstance::create(&testbed, "vnf-shared-link", "vnf-shared-link");
+    let request = testbed.request("vnf-shared-link", &first.vim(VIM));
+    let info = first.instantiate(&request);
+    assert_eq!(info["extCpInfo"].as_array().unwrap().len(), 2, "{info:#}");
+    ctl(&[
+        "vnf",
+        "create",
+        "--package",
+        &first.package,
+        "--name",
+        "second",
+    ]);
+    testbed.wait_for_state(&testbed.instantiate("second", &request), "COMPLETED");
+    let left = ctl(&["link", "show", "lan-left"]);
+    assert_eq!(left["usedBy"].as_array().unwrap().len(), 2, "{left:#}");
+    let cloud = Cloud::login(&sim.clouds());
+    let ports = cloud.list("network", "/v2.0/ports", "ports");
+    let on_left = ports
+        .iter()
+        .filter(|port| port["network_id"] == left["resourceId"]);
+    assert_eq!(on_left.count(), 2, "{ports:#?}");
+    testbed.terminate_and_delete("second");
+    let refused = testbed.server.refused(&["link", "delete", "lan-left"]);
+    assert!(
+        refused.contains("vnf-shared-link"),
+        "names its user: {refused}"
+    );
+    testbed.terminate_and_delete("vnf-shared-link");
+    for name in ["lan-left", "lan-right"] {
+        ctl(&["link", "delete", name]);
+    }
+    assert_eq!(ctl(&["link", "list"]), json!([]));
+    first.forget();
+    testbed.finish();
+    sim.assert_clean();
+}
+
+#[test]
 fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
     on_openstack("vnf-ports", |info, cloud| {
         assert_counts(info, &[("router", 1)]);

@@ -6,6 +6,7 @@ mod download;
 mod events;
 mod graph;
 mod hostkey;
+mod link;
 mod lint;
 mod maintenance;
 mod mapping;
@@ -66,6 +67,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Cluster(command) => cluster::run(&client, output, command).await,
         Command::Op(command) => op::run(&client, output, command).await,
         Command::Snapshot(command) => snapshot::run(&client, output, command).await,
+        Command::Link(command) => link::run(&client, output, command).await,
         Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Profile(command) => profile::run(output, command),
@@ -146,6 +148,7 @@ async fn orphans(client: &Client, output: Output) -> Outcome<()> {
         ("vim", "/vimId"),
         ("vnf", "/vnfInstanceId"),
         ("snapshot", "/vnfSnapshotInfoId"),
+        ("link", "/linkId"),
         ("abandoned", "/abandonedAt"),
     ];
     output.list(&orphans, &columns)

@@ -92,6 +92,59 @@ async fn a_state_is_stored_in_a_new_snapshot_and_returned_to() {
 }
 
 #[tokio::test]
+async fn a_link_is_created_for_each_kind_of_vim_listed_and_deleted() {
+    const LINKS: &str = "POST /vnfm/v1/links";
+    let link = json!({"id": "l1", "name": "lan", "vimId": "v1", "state": "AVAILABLE", "resourceId": "net-1",
+        "usedBy": ["i1"], "createdAt": "2026-11-28T12:00:00Z", "subnets": [{"cidr": "10.0.0.0/24"}]});
+    let stub = Stub::new([
+        (LINKS, ok(&link)),
+        ("GET /vnfm/v1/links", ok(&json!([link]))),
+        ("GET /vnfm/v1/links/lan", ok(&link)),
+        ("DELETE /vnfm/v1/links/lan", ok(&Value::Null)),
+    ])
+    .await;
+    let sent = || stub.requests().last().unwrap().body.clone();
+    let create = ["link", "create", "lan", "--vim", "cloud"];
+    let subnets = [
+        "--subnet",
+        "10.0.0.0/24",
+        "--subnet",
+        "10.1.0.0/24,10.1.0.9",
+        "--no-dhcp",
+    ];
+    let created = stub.run(&[&create[..], &subnets].concat()).await;
+    let expected = "link l1 is available; VNFs use it as resourceId net-1\n";
+    assert_eq!((created.code, &*created.data), (0, expected));
+    let subnets = json!([{"cidr": "10.0.0.0/24", "dhcpEnabled": false},
+        {"cidr": "10.1.0.0/24", "gatewayIp": "10.1.0.9", "dhcpEnabled": false}]);
+    let body = json!({"name": "lan", "vimId": "cloud", "subnets": subnets});
+    assert_eq!(sent(), body);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bridge.yaml");
+    std::fs::write(&file, "type: bridge\nbridge: br0\n").unwrap();
+    let file = file.to_str().unwrap();
+    let config = ["--namespace", "networks", "--cni-config", file];
+    let created = stub.run(&[&create[..], &config].concat()).await;
+    assert_eq!(created.code, 0, "{}", created.messages);
+    let config = json!({"type": "bridge", "bridge": "br0"});
+    let body =
+        json!({"name": "lan", "vimId": "cloud", "namespace": "networks", "cniConfig": config});
+    assert_eq!(sent(), body);
+    let listed = stub.run(&["link", "list"]).await.data;
+    assert!(
+        listed.contains("USED BY") && listed.contains("net-1"),
+        "{listed}"
+    );
+    let shown = stub.run(&["link", "show", "lan"]).await.data;
+    assert!(
+        shown.contains("10.0.0.0/24") && shown.contains("i1"),
+        "{shown}"
+    );
+    let deleted = stub.run(&["link", "delete", "lan"]).await;
+    assert_eq!(deleted.code, 0, "{}", deleted.messages);
+}
+
+#[tokio::test]
 async fn a_policy_is_set_with_all_its_members_and_shown() {
     let path = format!("/vnfm/v1/vnf_instances/{VNF}/policy");
     let own = json!({"retries": 5, "retryWithinSeconds": 60, "then": "ROLLBACK"});

@@ -1,100 +1,141 @@
-//! Rules about a change of external virtual links.
+//! Rules about shared virtual links. They hold trivially for a driver that cannot create them.
 
 use super::interrupted::interruption_points;
 use super::test_bed::TestBed;
 use super::test_instance::{TestInstance, resources_on_vim};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use vnfm_core::ports::{Allocation, Convergence, PortError, Recorded};
+use vnfm_core::ports::{Links, OwnedResource, PortError};
+use vnfm_types::{LinkSpec, SharedLink};
 
 type Shared = Arc<dyn TestBed>;
 
-/// An instance with one of two sets of links.
-struct Connected {
+/// A link to be created on a VIM that can have some.
+struct Creatable<'s> {
+    links: &'s dyn Links,
     instance: TestInstance,
-    targets: [Allocation; 2],
-    /// What was recorded of it with the first links.
-    record: Recorded,
+    link: SharedLink,
+    before: BTreeSet<String>,
 }
 
-/// The links with their networks and numbers of ports.
-fn connections(recorded: &Recorded) -> Vec<(String, String, usize)> {
-    let links = recorded.inventory.ext_virtual_link_info.iter();
-    let links = links.map(|link| {
-        let network = link.resource_handle.resource_id.clone();
-        (link.id.clone(), network, link.ext_link_ports.len())
-    });
-    links.collect()
-}
-
-impl Connected {
-    async fn new(stand: &Shared, targets: [Allocation; 2]) -> Self {
-        let instance = TestInstance::new(stand);
-        let created = instance.converged(&Convergence::create(&targets[0])).await;
-        Self {
-            instance,
-            targets,
-            record: created.unwrap(),
-        }
+impl<'s> Creatable<'s> {
+    async fn new(stand: &'s Shared) -> Option<Self> {
+        let (links, spec) = (stand.driver().links()?, stand.link()?);
+        links.validate_link(&spec).unwrap();
+        let before = resources_on_vim(stand).await;
+        let id = uuid::Uuid::new_v4().to_string();
+        Some(Self {
+            links,
+            instance: TestInstance::new(stand),
+            link: SharedLink {
+                id,
+                spec,
+                ..SharedLink::default()
+            },
+            before,
+        })
     }
 
-    /// From the record to the links of a target.
-    async fn change(
-        &self,
-        record: &Recorded,
-        (from, to): (usize, usize),
-    ) -> Result<Recorded, PortError> {
-        let change = Convergence::update(record, &self.targets[to]);
-        let change = change.coming_from(&self.targets[from]);
-        self.instance.converged(&change).await
+    async fn create(&self) -> Result<String, PortError> {
+        let clock = self.instance.stand.clock();
+        let deadline = self.instance.call(&*clock);
+        let cx = self.instance.cx(&*clock, &deadline);
+        self.links.create_link(&cx, &self.link).await
     }
 
-    /// Checks that the instance has the links that it was created with, or others in equal number.
-    fn check(&self, now: &Recorded, is_first: bool, case: &str) {
-        let (first, now) = (connections(&self.record), connections(now));
-        assert_eq!(first == now, is_first, "{case}: {now:?}");
-        let ports = |all: &[(String, String, usize)]| all.iter().map(|link| link.2).sum::<usize>();
-        assert_eq!(ports(&first), ports(&now), "{case}: {now:?}");
+    async fn delete(&self) -> Result<(), PortError> {
+        let clock = self.instance.stand.clock();
+        let deadline = self.instance.call(&*clock);
+        let cx = self.instance.cx(&*clock, &deadline);
+        self.links.delete_link(&cx, &self.link).await
+    }
+
+    /// What exists on the VIM beyond what was there before.
+    async fn added(&self) -> BTreeSet<String> {
+        &resources_on_vim(&self.instance.stand).await - &self.before
+    }
+
+    /// What the driver lists as this link.
+    async fn owned(&self) -> Vec<OwnedResource> {
+        let installation = &self.instance.ownership.installation_id;
+        let driver = self.instance.stand.driver();
+        let mut owned = driver
+            .owned(&self.instance.vim, installation)
+            .await
+            .unwrap();
+        owned.retain(|one| one.link_id.as_ref() == Some(&self.link.id));
+        owned
     }
 }
 
-pub(super) async fn a_change_of_links_connects_vnfcs_to_others_and_back(stand: Shared) {
-    let Some(links) = stand.links() else { return };
-    let before = resources_on_vim(&stand).await;
-    let it = Connected::new(&stand, links).await;
-    let changed = it.change(&it.record, (0, 1)).await.unwrap();
-    it.check(&changed, false, "changed");
-    let again = it.change(&changed, (0, 1)).await.unwrap();
-    assert_eq!(again.inventory, changed.inventory, "a repeated call");
-    let back = it.change(&changed, (1, 0)).await.unwrap();
-    it.check(&back, true, "back");
-    let released = it.instance.released(&it.targets[0], back.handle).await;
-    released.unwrap();
-    it.instance.check_released(&before).await;
+pub(super) async fn a_link_is_created_once_and_deleted(stand: Shared) {
+    let Some(it) = Creatable::new(&stand).await else {
+        return;
+    };
+    let id = it.create().await.unwrap();
+    let added = it.added().await;
+    assert!(!added.is_empty(), "a network exists");
+    assert_eq!(it.create().await.unwrap(), id);
+    assert_eq!(it.added().await, added, "the second call creates nothing");
+    let owned = it.owned().await;
+    assert_eq!(owned.len(), 1, "{owned:?}");
+    assert_eq!(
+        (&owned[0].instance_id, &owned[0].snapshot_id),
+        (&None, &None)
+    );
+    assert!(owned[0].name.ends_with(&it.link.spec.name), "{owned:?}");
+    let other = Creatable::new(&stand).await.unwrap();
+    other.delete().await.unwrap();
+    assert_eq!(
+        it.added().await,
+        added,
+        "another link of that name keeps its network"
+    );
+    it.delete().await.unwrap();
+    assert_eq!(
+        (it.added().await, it.owned().await),
+        (BTreeSet::new(), Vec::new())
+    );
+    it.delete().await.unwrap();
 }
 
-pub(super) async fn an_interrupted_change_of_links_is_completed_or_reversed(stand: Shared) {
-    let Some(links) = stand.links() else { return };
-    let before = resources_on_vim(&stand).await;
-    let it = Connected::new(&stand, links.clone()).await;
+pub(super) async fn an_interrupted_link_is_completed_or_deleted(stand: Shared) {
+    let Some(it) = Creatable::new(&stand).await else {
+        return;
+    };
     let begun = it.instance.vim.turns.load(SeqCst);
-    let mut now = it.change(&it.record, (0, 1)).await.unwrap();
-    let calls = it.instance.vim.turns.load(SeqCst) - begun;
-    now = it.change(&now, (1, 0)).await.unwrap();
-    for number in interruption_points(&stand, calls) {
-        let case = format!("cut off at call {number}");
-        let changing = it.change(&now, (0, 1));
-        it.instance.interrupt_at(number, changing).await;
-        let target = number % 2;
-        let ended = it.change(&now, (1 - target, target)).await;
-        let ended = ended.unwrap_or_else(|error| panic!("{case}: {error}"));
-        it.check(&ended, target == 0, &case);
-        now = match target {
-            0 => ended,
-            _ => it.change(&ended, (1, 0)).await.unwrap(),
-        };
+    it.create().await.unwrap();
+    let creation = it.instance.vim.turns.load(SeqCst) - begun;
+    let complete = it.added().await.len();
+    it.delete().await.unwrap();
+    let deletion = it.instance.vim.turns.load(SeqCst) - begun - creation;
+    for number in interruption_points(&stand, creation) {
+        it.instance.interrupt_at(number, it.create()).await;
+        it.delete().await.unwrap();
+        assert_eq!(
+            it.added().await,
+            BTreeSet::new(),
+            "cut off at call {number}"
+        );
+        it.instance.interrupt_at(number, it.create()).await;
+        it.create().await.unwrap();
+        assert_eq!(it.added().await.len(), complete, "cut off at call {number}");
+        it.delete().await.unwrap();
+        assert_eq!(
+            it.added().await,
+            BTreeSet::new(),
+            "cut off at call {number}"
+        );
     }
-    let released = it.instance.released(&it.targets[0], now.handle).await;
-    released.unwrap();
-    it.instance.check_released(&before).await;
+    for number in interruption_points(&stand, deletion) {
+        it.create().await.unwrap();
+        it.instance.interrupt_at(number, it.delete()).await;
+        it.delete().await.unwrap();
+        assert_eq!(
+            it.added().await,
+            BTreeSet::new(),
+            "cut off at deletion call {number}"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! The contract of infrastructure drivers. Each rule gets its own VIM, or its own instance on a shared one: nothing is assumed
 //! about earlier contents of the VIM, and everything about what the test leaves there.
 
+mod connections;
 mod interrupted;
 mod lifecycle;
 mod links;
@@ -76,10 +77,10 @@ crate::rules! { Arc<dyn TestBed>:
     packages::an_interrupted_change_of_package_is_reversed;
     /// `converge` to other external links connects the VNFCs to them, and back again; the inventory lists the links with their
     /// ports.
-    links::a_change_of_links_connects_vnfcs_to_others_and_back;
+    connections::a_change_of_links_connects_vnfcs_to_others_and_back;
     /// A change of links that was interrupted at any point is completed by the next `converge`, or reversed by one to the links
     /// before: a rollback.
-    links::an_interrupted_change_of_links_is_completed_or_reversed;
+    connections::an_interrupted_change_of_links_is_completed_or_reversed;
     /// A stopped instance has no running VNFC, and started again it has as many as before; VNFCs that exist meanwhile keep
     /// their ids and addresses. Holds if the driver offers `Power`.
     power::a_stopped_instance_is_started_again;
@@ -106,6 +107,11 @@ crate::rules! { Arc<dyn TestBed>:
     snapshots::an_interrupted_return_is_completed;
     /// What a plan says of a snapshot and of a return happens; it changes nothing.
     snapshots::what_a_plan_says_of_a_snapshot_happens;
+    /// A shared virtual link exists once however often it is created, is listed with its id, and is deleted without touching
+    /// another one of that name. Holds if the driver offers `Links`, as the next one.
+    links::a_link_is_created_once_and_deleted;
+    /// A creation or deletion of a link that was interrupted at any point is completed by the next call, or deleted.
+    links::an_interrupted_link_is_completed_or_deleted;
     /// A call ends after its deadline, and leaves what it created for the next one.
     lifecycle::a_call_ends_at_its_deadline;
     /// No secret of the connection appears in an error or log line.

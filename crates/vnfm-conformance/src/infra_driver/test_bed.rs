@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use std::sync::Arc;
 use vnfm_core::ports::{Allocation, Clock, InfraDriver};
-use vnfm_types::VimConnectionInfo;
+use vnfm_types::{LinkSpec, VimConnectionInfo};
 
 /// A driver, its VIM, and direct access to the VIM.
 #[async_trait]
@@ -71,6 +71,11 @@ pub trait TestBed: Send + Sync {
         None
     }
 
+    /// A shared virtual link to create; `None`: the VIM can have none.
+    fn link(&self) -> Option<LinkSpec> {
+        None
+    }
+
     /// Maximum number of points at which a call is interrupted and then resumed; use fewer if calls take long.
     fn max_interruptions(&self) -> usize {
         MAX_INTERRUPTIONS
@@ -125,6 +130,8 @@ pub struct OnVim<D> {
     pub running: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The disks of VNFCs; `None`: they cannot be read from outside.
     pub disks: Option<Disks>,
+    /// A shared virtual link to create; `None`: the VIM can have none.
+    pub link: Option<LinkSpec>,
     /// Maximum number of points at which a call is interrupted.
     pub max_interruptions: usize,
 }
@@ -154,6 +161,7 @@ impl<D> OnVim<D> {
             resources: Box::new(resources),
             running: Box::new(Vec::new),
             disks: None,
+            link: None,
             max_interruptions: MAX_INTERRUPTIONS,
         }
     }
@@ -205,6 +213,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     fn disks(&self) -> Option<&Disks> {
         self.disks.as_ref()
+    }
+    fn link(&self) -> Option<LinkSpec> {
+        self.link.clone()
     }
     fn max_interruptions(&self) -> usize {
         self.max_interruptions

@@ -2,6 +2,7 @@
 
 mod instances;
 mod leases;
+mod links;
 mod lists;
 mod notifications;
 mod ops;
@@ -107,6 +108,16 @@ crate::rules! { Arc<dyn Store>:
     snapshots::only_its_operation_fills_a_snapshot;
     /// A VIM that has resources of a snapshot is not removed.
     snapshots::a_vim_with_snapshots_is_kept;
+    /// A shared virtual link is read back as it was written, by id or name; a limited scope sees none.
+    links::a_link_is_read_as_it_was_written;
+    /// Writing a link requires the version that was read; removing an absent one succeeds.
+    links::a_link_written_from_an_old_version_is_refused;
+    /// A link is not deleted while instances use it, and one that is being deleted is not used.
+    links::a_link_in_use_is_not_deleted;
+    /// Of a new use of a link and its deletion exactly one is accepted.
+    links::of_concurrent_use_and_deletion_one_is_accepted;
+    /// A VIM that has shared virtual links is not removed.
+    links::a_vim_with_links_is_kept;
     /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.
     notifications::an_abandoned_instance_leaves_a_tombstone;
     /// Audit entries are numbered, and each tenant sees only its own.

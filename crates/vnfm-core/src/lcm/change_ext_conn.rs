@@ -15,10 +15,12 @@
 //! |------------------------------------|------------|--------------------------------------------------|------------------|
 //! | grant                              | STARTING   | asks the NFVO, if there is one                   | —                |
 //! | prepare                            | STARTING   | logs in, looks up networks and ports             | —                |
+//! | take_links                         | PROCESSING | counts the shared virtual links that it uses     | gives them back  |
 //! | change_external_connectivity_start | PROCESSING | vendor hook: learns the links before and after   | its undo, if any |
 //! | adapt                              | PROCESSING | connects CPs to other links, ports or addresses  | reconnects them  |
 //! | change_external_connectivity_end   | PROCESSING | vendor hook: configures the VNF                  | its undo, if any |
 //! | register_vims                      | PROCESSING | updates the VIMs of the instance in the registry | unregisters new ones |
+//! | give_back_links                    | PROCESSING | gives back the links that it no longer uses      | takes them again |
 
 use super::operation::{
     Body, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires, Target,
@@ -27,7 +29,7 @@ use super::resize;
 use super::retarget;
 use super::step::{Output, Step};
 use super::support::Support;
-use super::{Op, grant_request};
+use super::{Op, grant_request, link_use};
 use crate::deployment::Deployment;
 use crate::json::to_json_or_log;
 use crate::ports::{HookConnectivity, HookRequest, PortError};
@@ -68,6 +70,7 @@ pub const OPERATION: Operation = Operation {
 pub const STEPS: &[Step] = &[
     Step::grant(),
     retarget::PREPARE,
+    link_use::TAKE,
     Step::hook(
         "change_external_connectivity_start",
         |op| Ok(op.inventory()),
@@ -75,6 +78,7 @@ pub const STEPS: &[Step] = &[
     retarget::ADAPT,
     Step::hook("change_external_connectivity_end", retarget::inventory_now),
     resize::REGISTER_VIMS,
+    link_use::GIVE_BACK,
 ];
 
 /// The instance with the links of the request.

@@ -16,14 +16,17 @@
 //! |----------------------|------------|--------------------------------------------------------------|------------------|
 //! | grant                | STARTING   | asks the NFVO, if there is one                               | —                |
 //! | prepare              | STARTING   | logs in, looks up what only the VIM knows                    | —                |
+//! | take_links           | PROCESSING | counts the shared virtual links that it uses                 | gives them back  |
 //! | change_flavour_start | PROCESSING | vendor hook: learns which VNFCs will go, while they still run | its undo, if any |
 //! | adapt                | PROCESSING | resizes and adds VNFCs; skipped if any goes                  | changes them back |
 //! | replace              | PROCESSING | removes, resizes and adds VNFCs; skipped if none goes        | not possible     |
 //! | change_flavour_end   | PROCESSING | vendor hook: configures the VNFCs that came or stayed        | its undo, if any |
 //! | register_vims        | PROCESSING | updates the VIMs of the instance in the registry             | unregisters new ones |
+//! | give_back_links      | PROCESSING | gives back the links that it no longer uses                  | takes them again |
 
 use super::Op;
 use super::comparison::{self, Comparison};
+use super::link_use;
 use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
@@ -65,11 +68,13 @@ pub const OPERATION: Operation = Operation {
 pub const STEPS: &[Step] = &[
     Step::grant(),
     retarget::PREPARE,
+    link_use::TAKE,
     Step::hook("change_flavour_start", |op| Ok(op.inventory())),
     retarget::ADAPT.only_if(|ends| !removes(ends)),
     retarget::REPLACE.only_if(removes),
     Step::hook("change_flavour_end", retarget::inventory_now),
     resize::REGISTER_VIMS,
+    link_use::GIVE_BACK,
 ];
 
 /// The only flavour of a VNFD: there is no other to change to.

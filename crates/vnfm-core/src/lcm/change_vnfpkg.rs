@@ -17,10 +17,12 @@
 //! |------------------------------|------------|--------------------------------------------------------------|------------------|
 //! | grant                        | STARTING   | asks the NFVO, if there is one                               | —                |
 //! | prepare                      | STARTING   | logs in, looks up what the new package needs                 | —                |
+//! | take_links                   | PROCESSING | counts the shared virtual links that it uses                 | gives them back  |
 //! | change_current_package_start | PROCESSING | hook of the old package: learns which VNFCs change or go     | its undo, if any |
 //! | adapt                        | PROCESSING | changes, adds and removes VNFCs                              | changes them back |
 //! | change_current_package_end   | PROCESSING | hook of the new package: configures the VNFCs                | its undo, if any |
 //! | register_vims                | PROCESSING | updates the VIMs of the instance in the registry             | unregisters new ones |
+//! | give_back_links              | PROCESSING | gives back the links that it no longer uses                  | takes them again |
 
 mod attributes;
 mod destination;
@@ -28,6 +30,7 @@ mod size;
 
 use super::Op;
 use super::comparison::{self, Comparison};
+use super::link_use;
 use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
@@ -71,10 +74,12 @@ pub const OPERATION: Operation = Operation {
 pub const STEPS: &[Step] = &[
     Step::grant(),
     retarget::PREPARE,
+    link_use::TAKE,
     Step::hook_before("change_current_package_start", |op| Ok(op.inventory())),
     retarget::ADAPT,
     Step::hook("change_current_package_end", retarget::inventory_now),
     resize::REGISTER_VIMS,
+    link_use::GIVE_BACK,
 ];
 
 /// The instance with the new package, and with what it has as far as that package knows it.

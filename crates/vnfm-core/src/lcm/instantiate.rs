@@ -16,6 +16,7 @@
 //! | grant             | STARTING   | asks the NFVO, if there is one                     | —                   |
 //! | check_vim         | STARTING   | logs in, identifies the cluster                    | —                   |
 //! | prepare           | STARTING   | looks up what only the VIM knows                   | —                   |
+//! | take_links        | PROCESSING | counts the shared virtual links that it uses       | gives them back     |
 //! | instantiate_start | PROCESSING | vendor hook                                        | its undo, if any    |
 //! | allocate          | PROCESSING | creates the Heat stack or Kubernetes objects and waits until they work | releases them |
 //! | instantiate_end   | PROCESSING | vendor hook: configures the VNF                    | its undo, if any    |
@@ -29,7 +30,9 @@ use super::operation::{
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, hook_vims};
+use super::{
+    GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, hook_vims, link_use,
+};
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
 use crate::ports::Vim as _;
@@ -75,6 +78,7 @@ pub const STEPS: &[Step] = &[
     Step::grant(),
     Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
     Step::new("prepare", Starting, |op| journaled(prepare(op))),
+    link_use::TAKE,
     Step::hook("instantiate_start", |_| Ok(Inventory::default())),
     Step::new("allocate", Processing, |op| journaled(allocate(op)))
         .undone_by(|op| silent(release(op)))

@@ -13,6 +13,7 @@
 //! | `comparison` | two flavours: which VNFCs stay, come and go |
 //! | `resize` | what the two scalings share |
 //! | `snapshot_use` | what the two operations on snapshots share |
+//! | `link_use` | which shared virtual links an instance uses |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
 //! | `refresh` | observes an instance without an operation, and writes its record if it differs |
@@ -63,6 +64,7 @@ mod hook_journal;
 mod hook_vims;
 pub mod instantiate;
 mod journal;
+mod link_use;
 mod load;
 pub mod modify_info;
 mod notification;

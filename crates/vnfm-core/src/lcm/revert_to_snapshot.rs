@@ -15,10 +15,12 @@
 //! |--------------------------|------------|---------------------------------------------------------|------------------|
 //! | grant                    | STARTING   | asks the NFVO, if there is one                          | —                |
 //! | prepare                  | STARTING   | logs in, and checks that the VIM still has all of it    | —                |
+//! | take_links               | PROCESSING | counts the shared virtual links that it uses            | gives them back  |
 //! | revert_to_snapshot_start | PROCESSING | vendor hook: takes the VNF out of service               | its undo, if any |
 //! | revert                   | PROCESSING | overwrites VNFCs and volumes, and waits until they work | not possible     |
 //! | revert_to_snapshot_end   | PROCESSING | vendor hook: puts the VNF into service                  | not possible     |
 //! | register_vims            | PROCESSING | updates the VIMs of the instance in the registry        | not possible     |
+//! | give_back_links          | PROCESSING | gives back the links that it no longer uses             | not possible     |
 
 use super::changes::{self, inventory};
 use super::operation::{
@@ -27,7 +29,7 @@ use super::operation::{
 };
 use super::snapshot_use::{self, Stored};
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{Op, heal, outcome, resize, retarget};
+use super::{Op, heal, link_use, outcome, resize, retarget};
 use crate::deployment::Deployment;
 use crate::ports::{
     Allocation, HookRequest, HookSnapshot, InstanceRecord, PortError, Recorded, ResourcePlan,
@@ -69,6 +71,7 @@ pub const OPERATION: Operation = Operation {
 pub const STEPS: &[Step] = &[
     Step::grant(),
     Step::new("prepare", Starting, |op| silent(prepare(op))),
+    link_use::TAKE,
     Step::hook("revert_to_snapshot_start", |op| Ok(op.inventory())),
     Step::new("revert", Processing, |op| journaled(revert(op)))
         .irreversible()
@@ -78,6 +81,7 @@ pub const STEPS: &[Step] = &[
         Ok(now.unwrap_or_else(|| op.inventory()))
     }),
     heal::REGISTER_VIMS,
+    link_use::GIVE_BACK,
 ];
 
 /// The deployment of the snapshot; refused unless that is a complete one of this instance, on the same VIM.

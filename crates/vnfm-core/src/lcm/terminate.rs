@@ -15,6 +15,7 @@
 //! | terminate_dependants | PROCESSING | in a cascade: the VNFs on clusters of this one | —            |
 //! | terminate_start | PROCESSING | vendor hook: the VNF still runs                 | its undo, if any |
 //! | release         | PROCESSING | deletes the resources and waits until they are  | not possible     |
+//! | give_back_links | PROCESSING | gives back the shared virtual links             | —                |
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister       | not possible     |
 //! | unregister_vims | PROCESSING | unregisters all VIMs of the instance            | not possible     |
 
@@ -23,7 +24,7 @@ use super::operation::{
 };
 use super::step::{Output, Step, silent};
 use super::support::Support;
-use super::{Op, cascade, changes, grant_request, hook_vims};
+use super::{Op, cascade, changes, grant_request, hook_vims, link_use};
 use crate::ports::{Change, InstanceRecord, PortError, Release};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
@@ -65,6 +66,7 @@ pub const STEPS: &[Step] = &[
     .limited_to(cascade::TIME_LIMIT),
     Step::hook("terminate_start", |op| Ok(op.inventory())),
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
+    link_use::GIVE_BACK,
     Step::hook("terminate_end", |op| Ok(op.inventory())),
     Step::new("unregister_vims", Processing, |op| {
         silent(unregister_vims(op))

@@ -2,8 +2,8 @@
 
 use super::records::registered_vim;
 use super::{
-    HostPin, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PinnedHost,
-    QuotaResource, SecretJson, SnapshotRecord, SubscriptionRecord, VimRecord, VimUse,
+    HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow, PackageRecord,
+    PinnedHost, QuotaResource, SecretJson, SnapshotRecord, SubscriptionRecord, VimRecord, VimUse,
 };
 use crate::deployment::Deployment;
 use serde_json::Value;
@@ -83,7 +83,7 @@ pub enum Change {
     },
     /// Records that an instance lives on a VIM; refused while the cluster behind it is being deleted.
     AddUse(VimUse),
-    /// Removes all uses of an instance; its active operation retains where it lived, which decides who may see it.
+    /// Removes all uses of an instance, also those of shared virtual links; its active operation retains where it lived, which decides who may see it.
     RemoveUses {
         /// `id` of the VNF instance.
         instance_id: String,
@@ -145,6 +145,27 @@ pub enum Change {
         id: String,
         /// The version that was read.
         version: u64,
+    },
+    /// Adds a shared virtual link; its id and its name must be new.
+    AddLink(Box<LinkRecord>),
+    /// Replaces a shared virtual link; refused unless the stored version is `version`. The state `DELETING` is refused while
+    /// instances use it. `used_by` is not written.
+    PutLink(Box<LinkRecord>),
+    /// Removes a shared virtual link; refused while instances use it. Succeeds if it does not exist.
+    RemoveLink {
+        /// Tenant that owns the link.
+        tenant: String,
+        /// Id of the link.
+        id: String,
+    },
+    /// Sets which shared virtual links an instance uses; refused unless each of them is `AVAILABLE`.
+    SetLinkUses {
+        /// Tenant that owns the instance and the links.
+        tenant: String,
+        /// `id` of the VNF instance.
+        instance_id: String,
+        /// Ids of all links that it uses from now on.
+        links: Vec<String>,
     },
     /// A new subscription; the store sets `sent` so that it gets no earlier notifications.
     AddSubscription(Box<SubscriptionRecord>),

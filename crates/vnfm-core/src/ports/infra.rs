@@ -8,6 +8,7 @@
 //! | its rollback | `converge` from the record to the deployment before |
 //! | start, stop | [`Power`], if the driver offers it |
 //! | store a state, return to it | [`Snapshots`], if the driver offers it |
+//! | networks that outlive instances | [`Links`], if the driver offers it |
 //! | nothing: the VIM itself, or someone else, changes VNFCs | [`Observes`], if the driver offers it; then `observe` |
 //! | terminate | `release` |
 //!
@@ -34,8 +35,8 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`](super::Watcher::waiting) | yes |
 
 use super::{
-    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, Observes, PortError, Power,
-    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, Links, Observes, PortError,
+    Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,8 @@ pub struct OwnedResource {
     pub instance_id: Option<String>,
     /// The snapshot that it belongs to; then only that snapshot accounts for it.
     pub snapshot_id: Option<String>,
+    /// The shared virtual link that it is; then only that link accounts for it.
+    pub link_id: Option<String>,
 }
 
 /// The driver of a VIM does not enforce policies.
@@ -236,6 +239,11 @@ pub trait InfraDriver: Send + Sync {
     /// How it stores the state of VNFCs and volumes; `None`: it cannot, and instances on its VIMs do not support
     /// `create_snapshot` and `revert_to_snapshot`.
     fn snapshots(&self) -> Option<&dyn Snapshots> {
+        None
+    }
+
+    /// How it creates and deletes shared virtual links; `None`: it cannot.
+    fn links(&self) -> Option<&dyn Links> {
         None
     }
 

@@ -25,6 +25,7 @@ mod event_scope;
 mod host;
 mod infra;
 mod inventory;
+mod links;
 mod mgmt;
 mod nfvo;
 mod observer;
@@ -46,7 +47,7 @@ mod store_codes;
 mod subscribers;
 mod vim_call;
 mod vim_slot;
-pub(crate) use records::merge;
+pub(crate) use records::{merge, registered_vim};
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 pub(crate) use vim_call::{PACKAGE, PLAN_TOO_LARGE};
@@ -63,6 +64,7 @@ pub use host::{
 };
 pub use infra::{InfraDriver, NO_CAPABILITIES, NO_POLICIES, OwnedResource};
 pub use inventory::{Inventory, Recorded};
+pub use links::Links;
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
     HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
@@ -78,9 +80,9 @@ pub use pins::{HostPin, PinnedHost, PinnedKey};
 pub use power::{Power, PowerChange, Stop};
 pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
-    HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    ProcessHistory, SecretJson, SnapshotRecord, StepRetry, StepStatus, SubscriptionRecord,
-    VimRecord, VimUse,
+    HookState, InstanceRecord, JournalRow, LinkRecord, OpControl, OpRecord, OpenStep, OutboxRow,
+    PackageRecord, ProcessHistory, SecretJson, SnapshotRecord, StepRetry, StepStatus,
+    SubscriptionRecord, VimRecord, VimUse,
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
 pub(crate) use rolling::without_rolling;

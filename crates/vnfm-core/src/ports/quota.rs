@@ -25,6 +25,8 @@ pub enum QuotaResource {
     Subscriptions,
     /// VNF snapshots, with contents or without.
     Snapshots,
+    /// Shared virtual links, in any state.
+    Links,
     /// VIMs that were not registered by a hook.
     Vims,
     /// Bytes of the tenant's audit entries.
@@ -41,6 +43,7 @@ impl QuotaResource {
             Self::PackageBytes => "package_bytes",
             Self::Subscriptions => "subscriptions",
             Self::Snapshots => "snapshots",
+            Self::Links => "links",
             Self::Vims => "vims",
             Self::AuditBytes => "audit_bytes",
         }

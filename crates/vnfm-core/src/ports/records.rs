@@ -14,7 +14,7 @@ use std::sync::Arc;
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
     KeyValuePairs, LccnSubscription, OnFailure, PackageOnboardingState, PackageOperationalState,
-    Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
+    SharedLink, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store, readable as a [`Value`].
@@ -328,8 +328,19 @@ impl SnapshotRecord {
     }
 }
 
+/// A shared virtual link.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LinkRecord {
+    /// Tenant that owns the link.
+    pub tenant: String,
+    /// Raised by each write. A write with another version than the stored one is refused.
+    pub version: u64,
+    /// The link as our API shows it.
+    pub link: SharedLink,
+}
+
 /// The registered VIM of a deployment.
-pub(super) fn registered_vim(deployment: Option<&Deployment>) -> Option<String> {
+pub(crate) fn registered_vim(deployment: Option<&Deployment>) -> Option<String> {
     let places = deployment.map(InstanceLocation::all_of).unwrap_or_default();
     let mut vims = places.into_iter().map(|place| place.vim_id);
     vims.find(|id| !id.is_empty())

@@ -3,8 +3,8 @@
 //! being deleted) is a condition here and not a lock elsewhere.
 
 use super::{
-    Change, ErrorKind, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SnapshotRecord,
+    Change, ErrorKind, HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SnapshotRecord,
     SubscriptionRecord, VimRecord, VimUse,
 };
 use crate::query::Query;
@@ -54,6 +54,8 @@ pub struct Usage {
     pub subscriptions: u64,
     /// VNF snapshots, with contents or without.
     pub snapshots: u64,
+    /// Shared virtual links, in any state.
+    pub links: u64,
     /// VIMs that were not registered by a hook.
     pub vims: u64,
     /// Size of all audit entries, in bytes.
@@ -70,6 +72,7 @@ impl Usage {
             QuotaResource::PackageBytes => self.package_bytes,
             QuotaResource::Subscriptions => self.subscriptions,
             QuotaResource::Snapshots => self.snapshots,
+            QuotaResource::Links => self.links,
             QuotaResource::Vims => self.vims,
             QuotaResource::AuditBytes => self.audit_bytes,
         }
@@ -352,6 +355,20 @@ pub trait Store: Send + Sync {
         query: &Query,
     ) -> Result<Vec<SnapshotRecord>, StoreError>;
 
+    /// One shared virtual link of the tenant, by id or name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], also for another tenant's.
+    async fn link(&self, tenant: &str, id_or_name: &str) -> Result<LinkRecord, StoreError>;
+
+    /// Shared virtual links ordered by id; none for a limited scope.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    async fn links(&self, tenant: &str, query: &Query) -> Result<Vec<LinkRecord>, StoreError>;
+
     /// Appends to an operation's log; beyond its size limit the oldest lines are dropped.
     ///
     /// # Errors
@@ -449,7 +466,7 @@ pub trait Store: Send + Sync {
         Ok(self.usage(tenant).await?.amount(what))
     }
 
-    /// Every tenant that has an instance, a VIM, a package, a snapshot or a tombstone, ordered by name.
+    /// Every tenant that has an instance, a VIM, a package, a snapshot, a shared link or a tombstone, ordered by name.
     ///
     /// # Errors
     ///

@@ -20,6 +20,8 @@ mod helm_account;
 #[cfg(test)]
 mod kubevirt;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod login;
 #[cfg(test)]
 mod machines;

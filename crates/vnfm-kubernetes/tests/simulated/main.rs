@@ -22,6 +22,9 @@ mod invalid_manifests;
 #[path = "../live/kubevirt.rs"]
 mod kubevirt;
 #[cfg(test)]
+#[path = "../live/links.rs"]
+mod links;
+#[cfg(test)]
 #[path = "../live/machines.rs"]
 mod machines;
 #[cfg(test)]

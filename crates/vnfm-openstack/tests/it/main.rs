@@ -18,6 +18,10 @@ mod images;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod link_scenarios;
+#[cfg(test)]
+mod links;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod resize;

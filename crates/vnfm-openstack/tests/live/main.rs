@@ -20,6 +20,11 @@ mod heal_scenarios;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+#[path = "../it/link_scenarios.rs"]
+mod link_scenarios;
+#[cfg(test)]
+mod links;
+#[cfg(test)]
 #[path = "../it/proxy.rs"]
 mod proxy;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lists of the standard's resources: filtered, reduced to the requested attributes, in pages. If paging is disabled,
+//! Lists of the standard's resources and of shared virtual links: filtered, reduced to the requested attributes, in pages. If paging is disabled,
 //! the full list is read and sent in chunks.
 
 use crate::access::Principal;
@@ -15,15 +15,19 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use vnfm_core::Engine;
-use vnfm_core::ports::{OpRecord, PackageRecord, SnapshotRecord, StoreError, SubscriptionRecord};
+use vnfm_core::ports::{
+    LinkRecord, OpRecord, PackageRecord, SnapshotRecord, StoreError, SubscriptionRecord,
+};
 use vnfm_core::query::{Filter, Query, Selector};
 use vnfm_core::to_json_or_log;
 use vnfm_types::shape::{
-    LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
+    LCCN_SUBSCRIPTIONS, Resource, SHARED_LINKS, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
     VNF_LCM_OP_OCCS_V1, VNF_PACKAGES, VNF_SNAPSHOTS,
 };
 use vnfm_types::v1::ApiVersion;
-use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo};
+use vnfm_types::{
+    LccnSubscription, SharedLink, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
+};
 
 /// Entries per chunk of a full list, to bound memory.
 const CHUNK: usize = 100;
@@ -167,6 +171,34 @@ impl ListResource for Packages {
     }
     fn id(record: &PackageRecord) -> &str {
         &record.info.id
+    }
+}
+
+/// The list of shared virtual links, of our own API.
+pub(super) struct Links;
+
+impl ListResource for Links {
+    type Record = LinkRecord;
+    type Shown = SharedLink;
+
+    fn resource(_: ApiVersion) -> &'static Resource {
+        &SHARED_LINKS
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/vnfm/v1/links", root.url)
+    }
+    async fn read(
+        engine: &Engine,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<LinkRecord>, StoreError> {
+        engine.store().links(tenant, query).await
+    }
+    fn show(record: LinkRecord, _: &Root) -> SharedLink {
+        record.link
+    }
+    fn id(record: &LinkRecord) -> &str {
+        &record.link.id
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod api_versions;
 mod events;
 mod hostkeys;
+mod links;
 mod list;
 mod maintenance;
 mod matches;

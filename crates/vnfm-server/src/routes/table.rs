@@ -4,9 +4,9 @@
 
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
-    api_versions, events, hostkeys, list, maintenance, matches, nfvo_notifications, operator_acts,
-    orphans, own_op_occs, plans, plugins, policies, probes, secrets, subscriptions, vims,
-    vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
+    api_versions, events, hostkeys, links, list, maintenance, matches, nfvo_notifications,
+    operator_acts, orphans, own_op_occs, plans, plugins, policies, probes, secrets, subscriptions,
+    vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
@@ -111,6 +111,10 @@ const ROUTES: &[Row] = routes! {
     GET    "/vnfm/v1/vnf_packages/{vnfPkgId}/match"                 OPERATE  Package      Nothing       Reads matches::show;
     GET    "/vnfm/v1/hostkeys"                                      READ     Shared       Nothing       Reads hostkeys::list;
     DELETE "/vnfm/v1/hostkeys/{hostKeyId}"                          ADMIN    Shared       Nothing       Frees hostkeys::forget;
+    GET    "/vnfm/v1/links"                                         READ     Shared       Nothing       Reads list::list::<list::Links>;
+    POST   "/vnfm/v1/links"                                         OPERATE  Shared       Links         Adds  links::create;
+    GET    "/vnfm/v1/links/{linkId}"                                READ     Shared       Nothing       Reads links::show;
+    DELETE "/vnfm/v1/links/{linkId}"                                OPERATE  Shared       Nothing       Frees links::delete;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress"              READ     Operation    Nothing       Reads own_op_occs::progress;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/events"                READ     Operation    Nothing       Reads own_op_occs::events, Other;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/log"                   READ     Operation    Nothing       Reads own_op_occs::log;

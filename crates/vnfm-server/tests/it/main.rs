@@ -24,6 +24,7 @@ mod interrupted_uploads;
 mod keys;
 mod large_package;
 mod limits;
+mod links;
 mod listener;
 mod lists;
 mod logins;

@@ -41,7 +41,7 @@ pub(crate) struct Has {
 
 pub(crate) const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
 /// Names given by the tenant, which no other tenant may see.
-pub(crate) const NAMES: &[&str] = &["acme-cluster", "acme-web"];
+pub(crate) const NAMES: &[&str] = &["acme-cluster", "acme-web", "acme-link"];
 
 /// Creates one resource of each kind for the tenant of the current user.
 pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
@@ -72,12 +72,15 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
         .post("/vnflcm/v2/vnf_snapshots", &json!({}))
         .await
         .id();
+    let link = json!({"name": "acme-link", "vimId": vim, "subnets": [{"cidr": "10.10.0.0/24"}]});
+    let link = bench.post("/vnfm/v1/links", &link).await.id();
     let key = pinned(bench, "acme", &vim).await;
     let ids = vec![
         ("{vnfInstanceId}", instance),
         ("{vnfLcmOpOccId}", op),
         ("{subscriptionId}", subscription),
         ("{vnfSnapshotInfoId}", snapshot),
+        ("{linkId}", link),
         ("{vnfPkgId}", package),
         ("{vimId}", vim),
         ("{hostKeyId}", key),

@@ -140,6 +140,9 @@ impl InfraDriver for Driver {
     fn power(&self) -> Option<&dyn Power> {
         (!self.0.limited.load(SeqCst)).then_some(self)
     }
+    fn links(&self) -> Option<&dyn Links> {
+        (!self.0.limited.load(SeqCst)).then_some(self)
+    }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         (!self.0.limited.load(SeqCst)).then_some(self)
     }
@@ -168,7 +171,31 @@ impl InfraDriver for Driver {
             name,
             instance_id: Some("nobody".into()),
             snapshot_id: None,
+            link_id: None,
         }])
+    }
+}
+
+#[async_trait]
+impl Links for Driver {
+    fn validate_link(&self, link: &LinkSpec) -> Result<(), PortError> {
+        if link.subnets.is_empty() {
+            let text = "`subnets` names no subnet";
+            return Err(PortError::new(
+                &INJECTED,
+                "use the shared virtual link",
+                text,
+            ));
+        }
+        Ok(())
+    }
+    async fn create_link(&self, _: &VimCall<'_>, link: &SharedLink) -> Result<String, PortError> {
+        self.0.note("create_link");
+        Ok(format!("network-{}", link.spec.name))
+    }
+    async fn delete_link(&self, _: &VimCall<'_>, _: &SharedLink) -> Result<(), PortError> {
+        self.0.note("delete_link");
+        Ok(())
     }
 }
 

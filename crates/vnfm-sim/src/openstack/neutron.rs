@@ -1,4 +1,4 @@
-//! Neutron, read-only: every collection, filtered by any member, and quotas.
+//! Neutron: every collection, filtered by any member; networks with subnets and tags, created and deleted; quotas.
 
 use std::sync::Arc;
 
@@ -6,6 +6,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
+use super::new_resource::Refusal;
+use super::resources::{self, within_quota};
+use super::state::{State, Token};
 use crate::http::{Reply, Request, Route, Service};
 
 pub(crate) struct Neutron(pub(crate) Arc<Cloud>);
@@ -65,6 +68,26 @@ impl Service for Neutron {
                     Ok(Reply::json(200, &json!({ kind: found })))
                 })
             }
+            (&Method::POST, ["v2.0", "networks"]) => {
+                Route::new("neutron.network_create", "", || {
+                    self.create_network(request)
+                })
+            }
+            (&Method::POST, ["v2.0", "subnets"]) => {
+                Route::new("neutron.subnet_create", "", || self.create_subnet(request))
+            }
+            (&Method::PUT, ["v2.0", "networks", id, "tags"]) => {
+                let id = (*id).to_owned();
+                Route::new("neutron.network_tags", id.clone(), move || {
+                    self.tag(request, &id)
+                })
+            }
+            (&Method::DELETE, ["v2.0", "networks", id]) => {
+                let id = (*id).to_owned();
+                Route::new("neutron.network_delete", id.clone(), move || {
+                    self.delete_network(request, &id)
+                })
+            }
             (&Method::PUT, ["v2.0", "quotas", project]) => {
                 Route::new("neutron.quota_update", *project, || {
                     self.0.authenticate(request)?;
@@ -81,6 +104,75 @@ impl Service for Neutron {
 }
 
 impl Neutron {
+    fn create_network(&self, request: &Request) -> Result<Reply, Reply> {
+        let who = self.0.authenticate(request)?;
+        let body = request.json();
+        let wanted = body["network"].as_object().cloned().unwrap_or_default();
+        let mut state = self.0.state();
+        let project = project_of(&state, &who);
+        let failed = |refusal: Refusal| error(409, "OverQuota", &refusal.1);
+        within_quota(&state, "network").map_err(failed)?;
+        let name = wanted
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let id = state.add_network(name, &project, &wanted);
+        let description = wanted.get("description").cloned().unwrap_or(json!(""));
+        state.change("network", &id, &json!({ "description": description }));
+        Ok(Reply::json(
+            201,
+            &json!({ "network": state.object("network", &id) }),
+        ))
+    }
+
+    fn create_subnet(&self, request: &Request) -> Result<Reply, Reply> {
+        let who = self.0.authenticate(request)?;
+        let body = request.json();
+        let wanted = &body["subnet"];
+        let mut state = self.0.state();
+        let project = project_of(&state, &who);
+        let network = wanted["network_id"].as_str().unwrap_or_default();
+        if state.object("network", network).is_none() {
+            return Err(not_found("network", network));
+        }
+        let cidr = wanted["cidr"].as_str().unwrap_or_default();
+        let is_same = |one: &Value| one["network_id"] == network && one["cidr"] == cidr;
+        if state.all("subnet").any(is_same) {
+            let message = format!(
+                "Invalid input for operation: Requested subnet with cidr: {cidr} for network: {network} overlaps with \
+                 another subnet."
+            );
+            return Err(error(400, "InvalidInput", &message));
+        }
+        let id = state.add_subnet(wanted, &project);
+        Ok(Reply::json(
+            201,
+            &json!({ "subnet": state.object("subnet", &id) }),
+        ))
+    }
+
+    fn tag(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
+        self.0.authenticate(request)?;
+        let tags = request.json()["tags"].clone();
+        let mut state = self.0.state();
+        if state.object("network", id).is_none() {
+            return Err(not_found("network", id));
+        }
+        state.change("network", id, &json!({ "tags": tags }));
+        Ok(Reply::json(200, &json!({ "tags": tags })))
+    }
+
+    fn delete_network(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
+        self.0.authenticate(request)?;
+        let mut state = self.0.state();
+        if state.object("network", id).is_none() {
+            return Err(not_found("network", id));
+        }
+        let deleted = resources::delete(&mut state, "OS::Neutron::Net", id);
+        deleted.map_err(|refusal| error(409, "NetworkInUse", &refusal.1))?;
+        Ok(Reply::empty(204))
+    }
+
     fn list(&self, request: &Request, kind: &str) -> Result<Reply, Reply> {
         self.0.authenticate(request)?;
         let state = self.0.state();
@@ -95,6 +187,11 @@ impl Neutron {
             .collect();
         Ok(Reply::json(200, &json!({ plural: found })))
     }
+}
+
+fn project_of(state: &State, who: &Token) -> String {
+    let user = state.users.get(&who.user);
+    user.map(|user| user.project.clone()).unwrap_or_default()
 }
 
 /// Whether a body passes all filters; a repeated filter matches any of its values.
@@ -113,6 +210,10 @@ fn fits(body: &Value, query: &[(String, String)]) -> bool {
             .map_or_else(|| value.to_string(), str::to_owned)
     };
     let same = |name: &str, wanted: &str| match name {
+        "tags" => wanted.split(',').all(|tag| {
+            let mut tags = body[name].as_array().into_iter().flatten();
+            tags.any(|one| one == tag)
+        }),
         "fixed_ips" => wanted.split_once('=').is_some_and(|(key, value)| {
             body[name]
                 .as_array()

@@ -63,7 +63,8 @@ pub(crate) fn create(
     }
 }
 
-fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
+/// Refuses what the quota of the project does not allow.
+pub(crate) fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
     let used = state
         .all(kind)
         .filter(|body| !state.is_seeded(text(body, "id")))

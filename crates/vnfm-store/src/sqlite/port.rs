@@ -10,9 +10,9 @@ use crate::{read, tenant_usage};
 use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, SnapshotRecord, Store,
-    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
+    Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
+    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
+    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -198,6 +198,18 @@ impl Store for SqliteStore {
         self.database
             .unsealed(action, query, read::snapshot_record)
             .await
+    }
+
+    async fn link(&self, tenant: &str, id_or_name: &str) -> Result<LinkRecord, StoreError> {
+        let (query, action) = (read::link(tenant, id_or_name), "read a shared virtual link");
+        let found = self.database.all(action, query, read::link_record);
+        only(found.await?, "shared virtual link", id_or_name)
+    }
+
+    async fn links(&self, tenant: &str, query: &Query) -> Result<Vec<LinkRecord>, StoreError> {
+        let action = "list shared virtual links";
+        let query = made(action, read::links(tenant, query))?;
+        self.database.all(action, query, read::link_record).await
     }
 
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {

@@ -96,10 +96,11 @@ pub(super) fn remove(tenant: &str, id: &str) -> Vec<Statement> {
 }
 
 /// Removes the dependent rows of an instance.
-pub(super) fn forget(id: &str) -> [Statement; 2] {
+pub(super) fn forget(id: &str) -> [Statement; 3] {
     [
         "DELETE FROM pinned_hosts WHERE instance_id = $1",
         "DELETE FROM uses WHERE instance_id = $1",
+        "DELETE FROM link_uses WHERE instance_id = $1",
     ]
     .map(|sql| Statement::new(sql).bind(id))
 }

@@ -2,6 +2,7 @@
 //! it affects no row, a question in the same transaction finds the reason, and the whole list is rolled back.
 
 mod instances;
+mod links;
 mod ops;
 mod overrides;
 mod packages;
@@ -85,6 +86,21 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
         Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
         Change::RemoveHostKey(host) => Ok(pins::forget(host)),
+        other => link_statements(other),
+    }
+}
+
+/// The statements of a change that concerns shared virtual links.
+fn link_statements(change: &Change) -> Done<Vec<Statement>> {
+    match change {
+        Change::AddLink(record) => links::add(record),
+        Change::PutLink(record) => links::put(record),
+        Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
+        Change::SetLinkUses {
+            tenant,
+            instance_id,
+            links,
+        } => Ok(links::set_uses(tenant, instance_id, links)),
         other => override_statements(other),
     }
 }
@@ -163,6 +179,10 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::PutSnapshot(_) => "write a snapshot",
         Change::FillSnapshot(_) => "write the contents of a snapshot",
         Change::RemoveSnapshot { .. } => "remove a snapshot",
+        Change::AddLink(_) => "add a shared virtual link",
+        Change::PutLink(_) => "write a shared virtual link",
+        Change::RemoveLink { .. } => "remove a shared virtual link",
+        Change::SetLinkUses { .. } => "record which shared virtual links an instance uses",
         Change::AddSubscription(_) => "add a subscription",
         Change::RemoveSubscription { .. } => "remove a subscription",
         Change::AdvanceSubscription { .. } => "advance a subscription",

@@ -1,5 +1,5 @@
 //! The attributes of all listed resources and their nested types, as in SOL003 V3.7.1 (`VnfPkgInfo`: SOL005), with our
-//! additions: `instantiatedVnfInfo/metadata`, `warnings` of a package, and our own members of
+//! additions: `instantiatedVnfInfo/metadata`, `warnings` of a package, shared virtual links, and our own members of
 //! [`ProblemDetails`](crate::ProblemDetails). A test compares them with the official schemas. Constants that end in `V1`
 //! are the differences in SOL003 V2.6.1 ([`v1`](crate::v1)).
 
@@ -242,6 +242,13 @@ types! {
     }
     VNF_SNAPSHOT_INFO = VnfSnapshotInfo {
         id [needed]: One Text; vnfSnapshotPkgId: One Text; vnfSnapshot: One VNF_SNAPSHOT; _links [needed]: One Links
+    }
+    LINK_SUBNET = LinkSubnet {
+        cidr [needed]: One Text; gatewayIp: One Text; dhcpEnabled: One Truth
+    }
+    SHARED_LINK = SharedLink {
+        id [needed]: One Text; name [needed]: One Text; vimId [needed]: One Text; state [needed]: One Text; resourceId: One
+        Text; createdAt [needed]: One Time; subnets: List LINK_SUBNET; namespace: One Text; cniConfig: One Free
     }
     CHECKSUM = Checksum {
         algorithm [needed]: One Text; hash [needed]: One Text

@@ -1,0 +1,10 @@
+//! Shared virtual links on a real cloud.
+
+use crate::link_scenarios;
+use crate::real_cloud::bed;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_with_a_port_is_kept() {
+    let Some(bed) = bed() else { return };
+    link_scenarios::a_network_with_a_port_is_kept(&bed).await;
+}
