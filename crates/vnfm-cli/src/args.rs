@@ -1,5 +1,6 @@
 //! The command line of vnfmctl, as clap types; doc comments are the help text.
 
+mod bundles;
 mod operations;
 mod packages;
 mod plugins;
@@ -7,6 +8,7 @@ mod profiles;
 mod secrets;
 mod vnfs;
 
+pub use bundles::{Bundle, CreateBundle, InstallBundle};
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Render, Sign};
@@ -96,6 +98,9 @@ pub enum Command {
     /// Onboard, inspect, sign and download VNF packages
     #[command(subcommand)]
     Package(Package),
+    /// Carry packages, plugins, binaries and images to a site without internet access, as one signed file
+    #[command(subcommand)]
+    Bundle(Bundle),
     /// VIMs: OpenStack clouds and Kubernetes clusters
     #[command(subcommand)]
     Vim(Vim),
