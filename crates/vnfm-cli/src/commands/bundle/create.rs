@@ -120,8 +120,10 @@ fn vnf_package(path: &Path) -> Outcome<Input> {
     input.item.version = Some(package.vnfd().software_version.clone());
     input.item.vnfd_id = Some(package.vnfd().descriptor_id.clone());
     input.item.package_sha256 = Some(package.sha256().to_owned());
-    input._packed = Some(packed);
-    Ok(input)
+    Ok(Input {
+        _packed: Some(packed),
+        ..input
+    })
 }
 
 /// An image: each blob must have the hash that is its name.
