@@ -62,7 +62,7 @@ pub struct CreateBundle {
 pub struct InstallBundle {
     /// Bundle to install
     pub file: PathBuf,
-    /// PEM file of trusted certificates: of whoever signs bundles, or of their authority
+    /// PEM file of trusted certificates: those of the signers of bundles, or of their authority
     #[arg(long, value_name = "FILE")]
     pub trust: PathBuf,
     /// PEM file of certificate revocation lists

@@ -153,7 +153,7 @@ impl Item {
 }
 
 impl Index {
-    /// Why the index is refused, whoever signed it; `available` is the size of the bundle in bytes.
+    /// Why the index is refused, regardless of its signer; `available` is the size of the bundle in bytes.
     pub(crate) fn violation(&self, available: u64) -> Option<String> {
         let files = || self.items.iter().flat_map(|item| &item.files);
         if self.items.is_empty() {

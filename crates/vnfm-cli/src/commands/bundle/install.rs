@@ -1,6 +1,6 @@
 //! `vnfmctl bundle install`: verify everything, compare with what is there, refuse conflicts, then install item by item.
 //!
-//! Whoever runs it again after an interruption resumes: what is present with the same hash is skipped.
+//! A second run resumes an interrupted one: what is present with the same hash is skipped.
 
 use super::super::package::{PACKAGES, onboarded_sentence, upload};
 use super::folders::{Folders, Presence, extract};
