@@ -23,6 +23,11 @@ const MAX_SIGNATURE_BYTES: u64 = 256 << 10;
 pub(crate) struct Bundle {
     path: PathBuf,
     file: File,
+    structure: Structure,
+}
+
+/// What the bundle's file has where.
+struct Structure {
     index: Index,
     /// The index as it is in the file, which is signed.
     signed: Vec<u8>,
@@ -31,21 +36,16 @@ pub(crate) struct Bundle {
     offsets: Vec<Vec<u64>>,
 }
 
-impl Bundle {
-    /// Reads the index and compares the headers of all entries with it.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read, is no bundle, is truncated, or its entries are not those of the index.
-    pub(crate) fn open(path: &Path) -> Outcome<Self> {
-        let failed = |error: io::Error| local(format!("cannot read `{}`: {error}", path.display()));
-        let file = File::open(path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
-        let mut archive = Archive::new(&file);
+impl Structure {
+    /// Reads the index and compares the headers of all entries with it; `size` is that of the bundle in bytes.
+    fn read(path: &Path, file: &File, size: u64) -> Outcome<Self> {
+        let mut archive = Archive::new(file);
+        let entries = archive.entries_with_seek();
+        let entries = entries.map_err(|error| unreadable(path, &error))?;
         let mut entries = Entries {
             path,
             size,
-            entries: archive.entries_with_seek().map_err(failed)?.raw(true),
+            entries: entries.raw(true),
         };
         let signed = entries.small(INDEX, MAX_INDEX_BYTES)?;
         let signature = entries.small(SIGNATURE, MAX_SIGNATURE_BYTES)?;
@@ -59,19 +59,34 @@ impl Bundle {
             offsets.push(located.collect::<Outcome<Vec<u64>>>()?);
         }
         entries.end()?;
-        drop(archive);
         Ok(Self {
-            path: path.to_owned(),
-            file,
             index,
             signed,
             signature,
             offsets,
         })
     }
+}
+
+impl Bundle {
+    /// Opens a bundle and checks its structure.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is no bundle, is truncated, or its entries are not those of the index.
+    pub(crate) fn open(path: &Path) -> Outcome<Self> {
+        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
+        let structure = Structure::read(path, &file, metadata.len())?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            structure,
+        })
+    }
 
     pub(crate) fn items(&self) -> &[Item] {
-        &self.index.items
+        &self.structure.index.items
     }
 
     /// Size of all files in bytes.
@@ -88,7 +103,8 @@ impl Bundle {
         &self,
         trust: Option<(&Trust, u64)>,
     ) -> Result<Vec<Signer>, Fault> {
-        let signers = Signature::read(&self.signature)?.verify(&self.signed, &[])?;
+        let signers =
+            Signature::read(&self.structure.signature)?.verify(&self.structure.signed, &[])?;
         if let Some((trust, now)) = trust {
             for signer in &signers {
                 trust.check(signer, now)?;
@@ -117,8 +133,8 @@ impl Bundle {
     ///
     /// The content does not have its hash, or reading or writing fails.
     pub(crate) fn copy(&self, (item, file): (usize, usize), to: &mut dyn Write) -> Outcome<()> {
-        let offset = self.offsets[item][file];
-        let entry = &self.index.items[item].files[file];
+        let offset = self.structure.offsets[item][file];
+        let entry = &self.structure.index.items[item].files[file];
         let failed = |error: &dyn std::fmt::Display| {
             local(format!(
                 "cannot copy `{}` out of `{}`: {error}",
@@ -214,6 +230,10 @@ fn parse(text: &[u8]) -> Result<Index, String> {
         ));
     }
     serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    local(format!("cannot read `{}`: {error}", path.display()))
 }
 
 fn invalid(path: &Path, what: &str) -> Failure {
