@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `bundles` | a site without internet access installs everything from one file |
 //! | `concurrent_clients` | many HTTP clients at once |
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `cluster_scale` | VNF-A is scaled under VNF-B |
@@ -31,6 +32,7 @@
 //! | `vim_limits` | limits of calls and operations per VIM |
 //! | `ssh` | failures of SSH during an operation |
 
+mod bundles;
 mod cluster_heal;
 mod cluster_scale;
 mod cluster_upgrade;

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod bundles;
 mod charts;
 mod cluster_actions;
 mod contracts;

@@ -85,6 +85,7 @@ pub struct CliOutput {
 #[derive(Debug)]
 pub struct Server {
     child: Option<Child>,
+    executable: PathBuf,
     url: String,
     folder: PathBuf,
     log: String,
@@ -117,8 +118,19 @@ impl Server {
             "{}",
             String::from_utf8_lossy(&allowed.stderr)
         );
+        Self::start_installed(&program("vnfm-server"), folder, log, runner)
+    }
+
+    /// Starts this program in `folder`, with the plugins that it has already.
+    pub fn start_installed(
+        executable: &Path,
+        folder: &Path,
+        log: &str,
+        runner: Option<&str>,
+    ) -> Self {
         let mut server = Self {
             child: None,
+            executable: executable.to_owned(),
             url: String::new(),
             folder: folder.to_owned(),
             log: log.to_owned(),
@@ -134,7 +146,7 @@ impl Server {
 
     /// Starts the process on the existing data folder, at a free port.
     pub fn begin(&mut self) {
-        let mut command = Command::new(program("vnfm-server"));
+        let mut command = Command::new(&self.executable);
         command
             .args(["--listen", "127.0.0.1:0", "--data"])
             .arg(self.folder.join("data"));

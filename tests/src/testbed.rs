@@ -156,10 +156,14 @@ impl Testbed {
 
     /// Creates VNF-A from this package; its id and request.
     pub fn create_a(&self, sample: &str) -> (String, Value) {
-        let package = self.onboard(sample);
+        self.create_a_from(&self.onboard(sample), sample)
+    }
+
+    /// The same, from a package that was onboarded with this id.
+    pub fn create_a_from(&self, package: &str, sample: &str) -> (String, Value) {
         let created = self
             .server
-            .ctl(&["vnf", "create", "--package", &package, "--name", VNF_A]);
+            .ctl(&["vnf", "create", "--package", package, "--name", VNF_A]);
         let vim = self.server.ctl(&["vim", "show", VIM]);
         (
             text(&created["id"]),
@@ -233,9 +237,13 @@ impl Testbed {
 
     /// Creates VNF-B from this package; its request.
     pub fn create_b(&self, package: &str, cluster: &str) -> Value {
-        let package = self.onboard(package);
+        self.create_b_from(&self.onboard(package), cluster)
+    }
+
+    /// The same, from a package that was onboarded with this id.
+    pub fn create_b_from(&self, package: &str, cluster: &str) -> Value {
         self.server
-            .ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
+            .ctl(&["vnf", "create", "--package", package, "--name", VNF_B]);
         self.request("vnf-b-cnf", cluster)
     }
 

@@ -1,5 +1,6 @@
 //! The command line of vnfmctl, as clap types; doc comments are the help text.
 
+mod bundles;
 mod clusters;
 mod links;
 mod operations;
@@ -9,6 +10,7 @@ mod profiles;
 mod secrets;
 mod vnfs;
 
+pub use bundles::{Bundle, CreateBundle, InstallBundle};
 pub use clusters::{Cluster, ClusterTask, Rotation, Upgrade};
 pub use links::{Link, LinkCreation};
 pub(crate) use operations::command_name;
@@ -100,6 +102,9 @@ pub enum Command {
     /// Onboard, inspect, sign and download VNF packages
     #[command(subcommand)]
     Package(Package),
+    /// Carry packages, plugins, binaries and images to a site without internet access, as one signed file
+    #[command(subcommand)]
+    Bundle(Bundle),
     /// VIMs: OpenStack clouds and Kubernetes clusters
     #[command(subcommand)]
     Vim(Vim),

@@ -5,6 +5,7 @@
 //! | [`args`] | the command line |
 //! | [`client`] | HTTP calls, and errors with hints and exit codes |
 //! | `commands/<noun>.rs` | the commands, one file per noun |
+//! | `bundle` | the format of bundles: index, signature, files |
 //! | [`watch`] | live progress of an operation |
 //! | [`vimfile`] | clouds.yaml, kubeconfig and Tacker VIM files, converted to a VIM connection |
 //! | [`output`] | tables, JSON, YAML |
@@ -17,6 +18,7 @@
 pub const RUNNER_MODE: &str = "plugin-runner";
 
 pub mod args;
+mod bundle;
 pub mod client;
 pub mod commands;
 pub mod excerpt;

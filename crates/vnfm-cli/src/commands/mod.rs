@@ -1,5 +1,6 @@
 //! The commands, one file per noun.
 
+mod bundle;
 mod cluster;
 mod described;
 mod download;
@@ -62,6 +63,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Lint(args) => lint::run(output, &args),
         Command::New(args) => new::run(output, &args),
         Command::Package(command) => package::run(&client, output, command).await,
+        Command::Bundle(command) => bundle::run(&client, output, command).await,
         Command::Vim(command) => vim::run(&client, output, command).await,
         Command::Vnf(command) => vnf::run(&client, output, command).await,
         Command::Cluster(command) => cluster::run(&client, output, command).await,

@@ -235,23 +235,55 @@ async fn onboard(client: &Client, output: Output, args: &Onboard) -> Outcome<()>
         .as_deref()
         .map(|uri| from_uri(uri, args))
         .transpose()?;
+    let content = match (content, from_uri) {
+        (Some(file), _) => Content::Archive(file),
+        (None, address) => Content::Address(address.unwrap_or_default()),
+    };
+    let record = transfer(client, content)
+        .await?
+        .map_err(|details| not_onboarded(args, &details))?;
+    let sentence = onboarded_sentence(&record);
+    output.done(&sentence, &record)
+}
+
+/// Where the server gets a package from.
+enum Content {
+    /// The upload of this archive.
+    Archive(File),
+    /// A download by the server: the body of `upload_from_uri`.
+    Address(Value),
+}
+
+/// Uploads an archive and waits until it is onboarded; its record.
+///
+/// The inner error is why the server did not onboard it.
+pub(super) async fn upload(client: &Client, archive: File) -> Outcome<Result<Value, Value>> {
+    transfer(client, Content::Archive(archive)).await
+}
+
+/// Creates a package with this content, and waits for its record; a package that is not onboarded is deleted, and its
+/// `onboardingFailureDetails` are returned.
+async fn transfer(client: &Client, content: Content) -> Outcome<Result<Value, Value>> {
     let request = client.request(Method::POST, PACKAGES).json(&json!({}));
     let created: Value = client.json(request).await?;
     let id = created["id"].as_str().unwrap_or_default().to_owned();
     let uri = format!("{PACKAGES}/{id}");
     let content_uri = format!("{uri}/package_content");
-    let sent = if let Some(content) = content {
-        let size = content.metadata().map_err(local)?.len();
-        let request = client
-            .request(Method::PUT, &content_uri)
-            .header(header::CONTENT_TYPE, "application/zip")
-            .header(header::CONTENT_LENGTH, size);
-        client
-            .send(request.body(tokio::fs::File::from_std(content)))
-            .await
-    } else {
-        let request = client.request(Method::POST, &format!("{content_uri}/upload_from_uri"));
-        client.send(request.json(&from_uri)).await
+    let sent = match content {
+        Content::Archive(content) => {
+            let size = content.metadata().map_err(local)?.len();
+            let request = client
+                .request(Method::PUT, &content_uri)
+                .header(header::CONTENT_TYPE, "application/zip")
+                .header(header::CONTENT_LENGTH, size);
+            client
+                .send(request.body(tokio::fs::File::from_std(content)))
+                .await
+        }
+        Content::Address(address) => {
+            let request = client.request(Method::POST, &format!("{content_uri}/upload_from_uri"));
+            client.send(request.json(&address)).await
+        }
     };
     if let Err(failure) = sent {
         // Remove the empty package; the first failure is the one to report.
@@ -261,7 +293,7 @@ async fn onboard(client: &Client, output: Output, args: &Onboard) -> Outcome<()>
     let record = onboarded(client, &uri).await?;
     if record["onboardingState"] != "ONBOARDED" {
         client.send(client.request(Method::DELETE, &uri)).await?;
-        return Err(not_onboarded(args, &record["onboardingFailureDetails"]));
+        return Ok(Err(record["onboardingFailureDetails"].clone()));
     }
     for warning in record["warnings"]
         .as_array()
@@ -271,14 +303,17 @@ async fn onboard(client: &Client, output: Output, args: &Onboard) -> Outcome<()>
     {
         tell(warning);
     }
-    let (product, vnfd) = (&record["vnfProductName"], &record["vnfdId"]);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let sentence = format!(
-        "onboarded {} as package {id}, vnfdId {}",
-        text(product),
-        text(vnfd)
-    );
-    output.done(&sentence, &record)
+    Ok(Ok(record))
+}
+
+pub(super) fn onboarded_sentence(record: &Value) -> String {
+    let text = |name: &str| record[name].as_str().unwrap_or_default();
+    format!(
+        "onboarded {} as package {}, vnfdId {}",
+        text("vnfProductName"),
+        text("id"),
+        text("vnfdId")
+    )
 }
 
 /// Polls the package until the server has finished processing it.

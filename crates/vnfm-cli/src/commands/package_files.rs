@@ -3,7 +3,7 @@
 use crate::args::Sign;
 use crate::client::{Failure, Outcome, local};
 use crate::input;
-use crate::output::{Output, tell};
+use crate::output::{Column, Output, tell};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,6 +16,17 @@ use vnfm_descriptor::{Finding, Limits, Manifest, Package, PackageFiles, Severity
 use vnfm_lint::codes;
 use vnfm_signature::{Certificate, Fault, Key, Kind, Padding, Report, Seal, Trust};
 
+/// Columns of verified signatures.
+pub(super) const SIGNERS: &[Column] = &[
+    ("signed", "/file"),
+    ("signer", "/signer"),
+    ("algorithm", "/algorithm"),
+    ("issuer", "/issuer"),
+    ("valid until", "/validUntil"),
+];
+/// The note after a verification without trusted certificates.
+pub(super) const UNCHECKED_SIGNERS: &str = "note: the signatures match, but whether the signers are trusted was not checked; \
+     pass trusted certificates with --trust";
 const META: &str = "TOSCA-Metadata/TOSCA.meta";
 
 /// A package on this machine, unwrapped from its outer archive if it has one.
@@ -70,7 +81,7 @@ pub(super) struct Opened {
 }
 
 /// Seconds since 1970-01-01, which certificates are checked against.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }
 
@@ -272,16 +283,7 @@ pub(super) fn build(output: Output, folder: &Path, out: Option<&Path>) -> Outcom
 }
 
 pub(super) fn sign(output: Output, args: &Sign) -> Outcome<()> {
-    let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
-    let invalid = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
-    let padding = if args.pss {
-        Padding::Pss
-    } else {
-        Padding::Pkcs1
-    };
-    let key = Key::read(&read(&args.key)?, padding).map_err(|fault| invalid(&args.key, &fault))?;
-    let chain =
-        Certificate::read(&read(&args.cert)?).map_err(|fault| invalid(&args.cert, &fault))?;
+    let (key, chain) = read_key(&args.key, &args.cert, args.pss)?;
     let seal = Seal {
         key: &key,
         chain: &chain,
@@ -315,7 +317,7 @@ pub(super) fn sign(output: Output, args: &Sign) -> Outcome<()> {
 }
 
 /// A package as an archive.
-enum Packed {
+pub(super) enum Packed {
     /// It was an archive already.
     Archive(PathBuf),
     /// A folder, packed into a temporary file.
@@ -323,7 +325,7 @@ enum Packed {
 }
 
 impl Packed {
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         match self {
             Packed::Archive(path) => path,
             Packed::Folder(file) => file.path(),
@@ -331,7 +333,7 @@ impl Packed {
     }
 }
 
-fn pack(package: &Path) -> Outcome<Packed> {
+pub(super) fn pack(package: &Path) -> Outcome<Packed> {
     if !package.is_dir() {
         return Ok(Packed::Archive(package.to_owned()));
     }
@@ -341,7 +343,7 @@ fn pack(package: &Path) -> Outcome<Packed> {
 }
 
 /// The package's name without its extension.
-fn stem(package: &Path) -> String {
+pub(super) fn stem(package: &Path) -> String {
     let path = package
         .canonicalize()
         .unwrap_or_else(|_| package.to_owned());
@@ -368,7 +370,10 @@ fn output_path(package: &Path, out: Option<&Path>, suffix: &str) -> Outcome<Path
 }
 
 /// Writes a file completely or not at all.
-fn write_atomically(out: &Path, fill: impl FnOnce(&mut File) -> Outcome<()>) -> Outcome<()> {
+pub(super) fn write_atomically(
+    out: &Path,
+    fill: impl FnOnce(&mut File) -> Outcome<()>,
+) -> Outcome<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let failed =
@@ -383,20 +388,30 @@ fn write_atomically(out: &Path, fill: impl FnOnce(&mut File) -> Outcome<()>) -> 
         .map_err(|error| failed(&error))
 }
 
+/// Reads the trusted certificates, and the revocation lists.
+pub(super) fn read_trust(path: &Path, crl: Option<&Path>) -> Outcome<Trust> {
+    let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
+    let lists = crl.map(read).transpose()?;
+    Trust::new(&read(path)?, lists.as_deref()).map_err(local)
+}
+
+/// Reads a private key, and the chain of certificates that starts with its own.
+pub(super) fn read_key(key: &Path, cert: &Path, pss: bool) -> Outcome<(Key, Vec<Certificate>)> {
+    let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
+    let invalid = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
+    let padding = if pss { Padding::Pss } else { Padding::Pkcs1 };
+    let read_key = Key::read(&read(key)?, padding).map_err(|fault| invalid(key, &fault))?;
+    let chain = Certificate::read(&read(cert)?).map_err(|fault| invalid(cert, &fault))?;
+    Ok((read_key, chain))
+}
+
 pub(super) fn verify(
     output: Output,
     path: &Path,
     trust: Option<&Path>,
     crl: Option<&Path>,
 ) -> Outcome<()> {
-    let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
-    let trust = match trust {
-        None => None,
-        Some(path) => {
-            let lists = crl.map(read).transpose()?;
-            Some(Trust::new(&read(path)?, lists.as_deref()).map_err(local)?)
-        }
-    };
+    let trust = trust.map(|path| read_trust(path, crl)).transpose()?;
     let found = Local::at(path, trust.as_ref())?;
     let (files, findings) = open_files(path, found.path())?;
     let inner = (found.outer.is_none() || is_signed(&files))
@@ -416,20 +431,10 @@ pub(super) fn verify(
         .flat_map(|report| lines(report))
         .chain(wrong_hashes)
         .collect();
-    let columns = [
-        ("signed", "/file"),
-        ("signer", "/signer"),
-        ("algorithm", "/algorithm"),
-        ("issuer", "/issuer"),
-        ("valid until", "/validUntil"),
-    ];
-    output.list(&rows, &columns)?;
+    output.list(&rows, SIGNERS)?;
     if faults.is_empty() {
         if trust.is_none() {
-            tell(
-                "note: the signatures match, but whether the signers are trusted was not checked; pass trusted certificates \
-                 with --trust",
-            );
+            tell(UNCHECKED_SIGNERS);
         }
         return Ok(());
     }
@@ -463,9 +468,14 @@ fn lines(report: &Report) -> Vec<String> {
 }
 
 fn row(signed: &vnfm_signature::SignedFile) -> Value {
-    let certificate = &signed.signer.certificate;
+    signer_row(&signed.file, &signed.signer)
+}
+
+/// A row of the table with [`SIGNERS`].
+pub(super) fn signer_row(file: &str, signer: &vnfm_signature::Signer) -> Value {
+    let certificate = &signer.certificate;
     let until = i64::try_from(certificate.not_after()).ok();
     let until = until.and_then(|until| Timestamp::from_second(until).ok());
-    json!({"file": signed.file, "signer": certificate.subject(), "algorithm": signed.signer.algorithm,
+    json!({"file": file, "signer": certificate.subject(), "algorithm": signer.algorithm,
         "issuer": certificate.issuer(), "validUntil": until.map(|until| until.to_string())})
 }

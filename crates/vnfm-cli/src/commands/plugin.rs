@@ -265,7 +265,7 @@ fn table_rows(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
 }
 
 /// Copies `file` into `dir`, keeping other versions, and pins the copy's hash.
-fn copy_and_pin(file: &Path, dir: &Path) -> Outcome<Pin> {
+pub(super) fn copy_and_pin(file: &Path, dir: &Path) -> Outcome<Pin> {
     let action = format!("cannot copy `{}` into `{}`", file.display(), dir.display());
     let failed = |error: std::io::Error| local(format!("{action}: {error}"));
     std::fs::DirBuilder::new()
@@ -326,7 +326,7 @@ fn file_name(name: &str, version: &str) -> Outcome<String> {
 }
 
 /// The default plugin folder of vnfm-server.
-fn default_dir() -> Outcome<PathBuf> {
+pub(super) fn default_dir() -> Outcome<PathBuf> {
     if std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0) {
         return Ok("/var/lib/vnfm/plugins".into());
     }

@@ -1,6 +1,7 @@
 //! `vnfmctl` as a program, against a server with canned responses: its output, requests and exit codes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bundles;
 mod codes;
 mod golden;
 mod lint;
