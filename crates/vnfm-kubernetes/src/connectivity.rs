@@ -81,7 +81,11 @@ impl<'a> Connectivity<'a> {
         let links = self.deployment.ext_virtual_links.iter();
         let link = |link: &vnfm_types::ExtVirtualLinkData| ExtVirtualLinkInfo {
             id: link.id.clone(),
-            resource_handle: self.handle(&link.resource_id, KIND),
+            // It may be no network of pods, if only Services are on it.
+            resource_handle: ResourceHandle {
+                vim_level_resource_type: None,
+                ..self.handle(&link.resource_id, KIND)
+            },
             ext_link_ports: Vec::new(),
             current_vnf_ext_cp_data: link.ext_cps.clone(),
         };
@@ -261,12 +265,7 @@ fn take_selection(
 
 /// The interface that Multus made for an entry.
 fn find_interface<'i>(reported: &'i [Interface], selection: &Selection) -> Option<&'i Interface> {
-    let network = &selection.network;
-    let is_it = |one: &&Interface| {
-        one.name == selection.interface
-            && (one.network == network.to_string() || one.network == network.name)
-    };
-    reported.iter().find(is_it)
+    reported.iter().find(|one| one.name == selection.interface)
 }
 
 /// The addresses of a connection point, as far as they are reported.

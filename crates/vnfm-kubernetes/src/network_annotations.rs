@@ -167,8 +167,7 @@ fn is_interface(name: &str) -> bool {
 /// An interface of a pod, as Multus reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Interface {
-    /// The network as reported, `NAMESPACE/NAME`; the name alone in older versions.
-    pub(crate) network: String,
+    /// Unique in the pod. How its network is named depends on the version of Multus, so that is not read.
     pub(crate) name: String,
     /// IP addresses without a prefix length.
     pub(crate) ips: Vec<String>,
@@ -199,7 +198,6 @@ pub(crate) fn interfaces(annotations: &BTreeMap<String, String>) -> Vec<Interfac
         let ips = one["ips"].as_array().into_iter().flatten();
         let ips = ips.filter_map(|ip| ip_address(ip.as_str()?));
         Some(Interface {
-            network: text(one, "/name"),
             name: Some(text(one, "/interface")).filter(|name| is_interface(name))?,
             ips: ips.map(|ip| ip.to_string()).collect(),
             mac: Some(text(one, "/mac")).filter(is_mac),
@@ -277,14 +275,12 @@ mod tests {
             "net4",
         ]);
         let expected = Interface {
-            network: "own/oam".into(),
             name: "net1".into(),
             ips: vec!["10.0.0.7".into()],
             mac: Some("02:00:00:00:00:01".into()),
             pci_address: Some("0000:18:02.5".into()),
         };
         let third = Interface {
-            network: "own/y".into(),
             name: "net3".into(),
             ..Interface::default()
         };

@@ -196,7 +196,9 @@ impl Cluster {
             feed.map(drop).boxed()
         });
         let mut changes = select_all(feeds);
-        while changes.next().await.is_some() {
+        loop {
+            // What the cluster refused, such as a pod before its service account exists, is tried again after a second.
+            let _ = tokio::time::timeout(Duration::from_secs(1), changes.next()).await;
             let instances = self.all(INSTANCES).await;
             self.machines(&instances).await;
             self.replica_sets(&instances).await;
