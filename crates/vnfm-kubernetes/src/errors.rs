@@ -183,7 +183,7 @@ pub const POLICY: Code = Code {
     next: "remove it from the package, or ask the owner of the VIM to allow it: `vnfmctl vim update VIM --policy FILE`",
 };
 /// A shared virtual link cannot be created as requested.
-pub const LINK: Code = Code {
+pub const SHARED_LINK: Code = Code {
     name: "kubernetes.link",
     kind: ErrorKind::Refused,
     means: "a member of the shared virtual link is missing, invalid, or not for Kubernetes; nothing was created",
@@ -321,7 +321,7 @@ pub const CODES: &[&Code] = &[
     &VALUE,
     &PARAMETER,
     &POLICY,
-    &LINK,
+    &SHARED_LINK,
     &KIND,
     &FOREIGN,
     &CONFLICT,

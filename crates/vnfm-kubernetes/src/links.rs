@@ -6,7 +6,7 @@ use crate::claims::pauses;
 use crate::client::Session;
 use crate::deletion::delete;
 use crate::driver::KubernetesDriver;
-use crate::errors::{FORBIDDEN, FOREIGN, KIND, LINK, STILL_THERE};
+use crate::errors::{FORBIDDEN, FOREIGN, KIND, SHARED_LINK, STILL_THERE};
 use crate::identifiers::{is_label, is_subdomain};
 use crate::labels;
 use crate::object::find_metadata;
@@ -89,7 +89,7 @@ impl Links for KubernetesDriver {
 
 fn refused(member: &str, what: &str) -> PortError {
     let text = format!("`{member}` {what}");
-    PortError::new(&LINK, "use the shared virtual link", text).on(member)
+    PortError::new(&SHARED_LINK, "use the shared virtual link", text).on(member)
 }
 
 fn target(link: &SharedLink) -> Target {

@@ -9,13 +9,11 @@ const WHAT: &str = "shared virtual link";
 
 pub(crate) fn add(state: &mut State, record: LinkRecord) -> Result<(), StoreError> {
     let name = &record.link.spec.name;
-    let mut own = state
-        .links
-        .iter()
-        .filter(|((tenant, _), _)| *tenant == record.tenant);
-    let is_taken =
-        |known: &LinkRecord| known.link.id == record.link.id || known.link.spec.name == *name;
-    if own.any(|(_, known)| is_taken(known)) {
+    let is_taken = state.links.iter().any(|((tenant, _), known)| {
+        *tenant == record.tenant
+            && (known.link.id == record.link.id || known.link.spec.name == *name)
+    });
+    if is_taken {
         return Err(StoreError::Exists {
             what: WHAT,
             id: name.clone(),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use vnfm_core::ports::{Links, OwnedResource, PortError};
-use vnfm_types::{LinkSpec, SharedLink};
+use vnfm_types::SharedLink;
 
 type Shared = Arc<dyn TestBed>;
 

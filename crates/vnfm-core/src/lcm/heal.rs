@@ -26,7 +26,7 @@ use super::operation::{
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, outcome, retarget};
+use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, retarget};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
 };
