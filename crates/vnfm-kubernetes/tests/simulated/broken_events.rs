@@ -64,7 +64,7 @@ async fn a_version_that_is_too_old_is_reported_as_missed_events() {
     let (world, faults) = instance().await;
     let mut events = events(&world, &QuickClock);
     begin(&mut events).await;
-    faults.add(Rule::new("kubernetes.watch", Fault::Status { status: 410 }).nth(1, 2));
+    faults.add(Rule::new("kubernetes.watch", Fault::Status { status: 410 }));
     read_until(&mut events, is_missed).await;
     lose_pod(&world).await;
     changed(&mut events, &world).await;
