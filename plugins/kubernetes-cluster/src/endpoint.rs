@@ -24,6 +24,9 @@ const PHASE: &str = "endpoint";
 const HAPROXY_PORT: u16 = 16443;
 const HAPROXY: (&str, &str) = ("haproxy", "/etc/haproxy/haproxy.cfg");
 const KEEPALIVED: (&str, &str) = ("keepalived", "/etc/keepalived/keepalived.conf");
+/// keepalived's check, in a file of its own: keepalived resolves links, and many small programs are links to a larger one.
+const CHECK: &str = "/etc/keepalived/haproxy-runs";
+const CHECK_TEXT: &str = "#!/bin/sh\nkill -0 \"$(cat /run/haproxy.pid)\"\n";
 const KUBE_VIP: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
 /// VRRP priority of the first control-plane node; each following one has one less.
 const PRIORITY: usize = 150;
@@ -175,6 +178,8 @@ impl Installer<'_> {
                 let interface = interface_of(host, interface.as_deref()).await?;
                 let vrrp = keepalived(plan, host.node, (&interface, *router_id));
                 serve(host, HAPROXY, haproxy(plan)).await?;
+                host.put(Upload::new(CHECK, CHECK_TEXT).mode("0755"), PHASE)
+                    .await?;
                 serve(host, KEEPALIVED, vrrp).await
             }
         }
@@ -303,7 +308,7 @@ fn keepalived(plan: &Plan, node: &Node, (interface, router_id): (&str, u8)) -> S
     }
     format!(
         "global_defs {{\n    router_id {name}\n    enable_script_security\n    script_user root\n}}\n\
-         vrrp_script haproxy_runs {{\n    script \"/bin/pidof haproxy\"\n    interval 1\n    fall 2\n    rise 2\n}}\n\
+         vrrp_script haproxy_runs {{\n    script \"{CHECK}\"\n    interval 1\n    fall 2\n    rise 2\n}}\n\
          vrrp_instance kubernetes_api {{\n    state BACKUP\n    nopreempt\n    interface {interface}\n    virtual_router_id {router_id}\n    \
          priority {priority}\n    advert_int 1\n    unicast_src_ip {address}\n    unicast_peer {{\n{peers}    }}\n    \
          virtual_ipaddress {{\n        {vip}\n    }}\n    track_script {{\n        haproxy_runs\n    }}\n}}\n",

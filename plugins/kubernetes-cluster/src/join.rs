@@ -62,9 +62,14 @@ impl Joins<'_> {
         if let Some(path) = self.installer.plan.script() {
             return self.join_by_script(worker, before, path).await;
         }
+        let is_control_plane = worker.plan.is_control_plane(worker.node);
         self.installer.prepare(worker).await?;
+        if is_control_plane {
+            // Here it waits for nobody's turn.
+            self.installer.serve_endpoint(worker).await?;
+        }
         let control_plane = self.control_plane.clone().await?;
-        if worker.plan.is_control_plane(worker.node) {
+        if is_control_plane {
             let mut key = self.turn.lock().await;
             self.join_prepared(worker, before, (&control_plane, Some(&mut *key)))
                 .await?;
