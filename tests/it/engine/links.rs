@@ -195,10 +195,10 @@ async fn unusable_links_are_refused_by_name_and_nothing_is_created() {
         );
     }
     let mut vim = it.store.vim(TENANT, "cloud").await.unwrap();
-    vim.vim.policy = Some(VimPolicy {
+    vim.vim.policy = Some(Box::new(VimPolicy {
         external_ips: Some(false),
         ..VimPolicy::default()
-    });
+    }));
     let put = Change::PutVim(Box::new(vim));
     it.store.write(None, vec![put]).await.unwrap();
     let refused = it.engine.create_link(TENANT, spec("x")).await.unwrap_err();
