@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// The policies that limit the instance.
+    /// The policies that limit the instance; that of the VIM comes first.
     pub(crate) fn policies(&self) -> impl Iterator<Item = &VimPolicy> {
         std::iter::once(self.vim.policy()).chain(&self.role)
     }
