@@ -60,17 +60,16 @@ fn local_endpoint(node: &Node) -> Value {
     json!({ "advertiseAddress": node.address, "bindPort": API_PORT })
 }
 
-/// The configuration of `kubeadm init`, as JSON, which is valid YAML. With a certificate key, also that of its phase
-/// `upload-certs`.
+/// The configuration of `kubeadm init` on `node`, as JSON, which is valid YAML; with a certificate key, that of its phase
+/// `upload-certs`, for which kubeadm talks to the API server of the node itself.
 pub(crate) fn init(
     plan: &Plan,
-    kubeadm: &str,
+    (node, kubeadm): (&Node, &str),
     (token, certificate_key): (&str, Option<&Secret>),
 ) -> String {
     let api = api_version(kubeadm);
-    let first = plan.first_control_plane();
     let mut addresses = vec![plan.api.address.clone(), plan.api.external_address.clone()];
-    addresses.extend([first.address.clone(), first.ssh.address.clone()]);
+    addresses.extend([node.address.clone(), node.ssh.address.clone()]);
     addresses.sort();
     addresses.dedup();
     let mut init = json!({
@@ -83,8 +82,8 @@ pub(crate) fn init(
             "usages": ["signing", "authentication"],
             "groups": ["system:bootstrappers:kubeadm:default-node-token"],
         }],
-        "localAPIEndpoint": local_endpoint(first),
-        "nodeRegistration": registration(first, api),
+        "localAPIEndpoint": local_endpoint(node),
+        "nodeRegistration": registration(node, api),
     });
     if let Some(key) = certificate_key {
         init["certificateKey"] = json!(key.reveal());

@@ -105,7 +105,11 @@ impl Installer<'_> {
         // The next attempt needs it for the joins, after a crash.
         self.cx.save_checkpoint(TOKENS, &[&token]).await?;
         let path = format!("{FOLDER}/init.yaml");
-        let text = config::init(self.plan, facts.kubeadm(), (token.reveal(), None));
+        let text = config::init(
+            self.plan,
+            (master.node, facts.kubeadm()),
+            (token.reveal(), None),
+        );
         self.serve_endpoint(master).await?;
         master.put(Upload::new(&path, text), "init").await?;
         let line = format!("kubeadm init --config {path} --skip-token-print");

@@ -65,7 +65,7 @@ impl Joins<'_> {
         let is_control_plane = worker.plan.is_control_plane(worker.node);
         self.installer.prepare(worker).await?;
         if is_control_plane {
-            // Here it waits for nobody's turn.
+            // In parallel; only the join itself waits for its turn.
             self.installer.serve_endpoint(worker).await?;
         }
         let control_plane = self.control_plane.clone().await?;

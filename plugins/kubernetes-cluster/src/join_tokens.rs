@@ -45,7 +45,11 @@ impl Installer<'_> {
         tokens.push(token.clone());
         self.cx.save_checkpoint(TOKENS, tokens).await?;
         let version = master.run("init", "kubeadm version -o short").await?.stdout;
-        let text = config::init(self.plan, version.trim(), (token.reveal(), None));
+        let text = config::init(
+            self.plan,
+            (master.node, version.trim()),
+            (token.reveal(), None),
+        );
         // sshd's standard input cannot be opened through /dev/stdin; a pipe can.
         let line = "cat | kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --config /dev/stdin";
         master
@@ -72,7 +76,11 @@ impl Installer<'_> {
     ) -> Result<Secret, DriverError> {
         let key = Secret::new(hex::encode(random_bytes::<32>(master)?));
         let version = master.run("join", "kubeadm version -o short").await?.stdout;
-        let text = config::init(self.plan, version.trim(), (token.reveal(), Some(&key)));
+        let text = config::init(
+            self.plan,
+            (master.node, version.trim()),
+            (token.reveal(), Some(&key)),
+        );
         let path = format!("{FOLDER}/certificates.yaml");
         let step = "certificates";
         if master.state(step).await? == StepState::Running

@@ -174,7 +174,7 @@ fn command(host: &Machine<'_>, words: &str) -> String {
     )
 }
 
-/// Waits until each of these nodes, which responds, is a member that works, so that the next one may join or leave.
+/// Waits until the member on this node works, so that the next one may join.
 ///
 /// # Errors
 ///
@@ -206,15 +206,13 @@ pub(crate) async fn wait_until_healthy(
 ///
 /// `quorum-lost`, with the ways forward.
 pub(crate) fn check_hosts(working: usize, silent: &[&Node]) -> Result<(), DriverError> {
-    let members = working + silent.len();
-    if is_quorum(working, members) {
+    if is_quorum(working, working + silent.len()) {
         return Ok(());
     }
     let detail = format!(
-        "{} do not respond, and etcd needs {} of {members} control-plane nodes: power them on, or heal all control-plane \
-         nodes with `accept_cluster_loss: true`, which reinstalls the cluster",
+        "{} do not respond, so that etcd has no quorum: power them on, or heal all control-plane nodes with \
+         `accept_cluster_loss: true`, which reinstalls the cluster",
         names(silent.iter().copied()),
-        members / 2 + 1
     );
     Err(DriverError::new("quorum-lost", detail).phase("preflight"))
 }

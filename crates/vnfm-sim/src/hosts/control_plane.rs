@@ -38,6 +38,14 @@ pub(super) fn upload_certs(host: &Arc<Host>, args: &[&str]) -> Result<String, St
     let wanted = Configuration::read(host, args)?;
     let key = wanted.setting("InitConfiguration", "/certificateKey");
     let key = key.ok_or("certificateKey: Required value\n")?;
+    // kubeadm talks to the API server of the node in its configuration, and retries for minutes.
+    let local = wanted.setting("InitConfiguration", "/localAPIEndpoint/advertiseAddress");
+    if local.as_deref() != Some(host.spec().address.to_string().as_str()) {
+        return Err(format!(
+            "error execution phase upload-certs: dial tcp {}:6443: connect: connection refused\n",
+            local.unwrap_or_default()
+        ));
+    }
     let plane = endpoint_of_host(host)
         .and_then(|endpoint| host.lan.control_planes().get(&endpoint).cloned())
         .ok_or("the API server does not answer\n")?;
