@@ -428,7 +428,7 @@ async fn entries_other_than_the_files_of_the_index_are_refused() {
             &[TOOL, ("binaries/more", Regular, b"hello")],
             "its index does not name",
         ),
-        (&[], "larger than the bundle"),
+        (&[], "is missing"),
     ];
     for (entries, part) in cases {
         site.forge(&index(&[binary(TOOL.0, HELLO)]), entries);
@@ -485,24 +485,51 @@ async fn server(onboarded: &Value) -> Stub {
     .await
 }
 
+/// Creates a bundle with a binary and VNF-B; the package's entry in `bundle show`.
+async fn with_package(site: &Site) -> Value {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
+    let package = format!("--package {}", sample.display());
+    let create = "--binary @helm --key @vendor.key --cert @vendor.pem";
+    site.done(&format!("create @b {create} {package}")).await;
+    site.refused(
+        &format!("create @c {create} {package} {package}"),
+        "two files have the path",
+    )
+    .await;
+    let shown: Value = serde_json::from_str(&site.done("show @b -o json").await.data).unwrap();
+    shown[1].clone()
+}
+
 #[tokio::test]
 async fn packages_are_onboarded_once() {
     let site = Site::new();
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
-    let create = "create @b --binary @helm --key @vendor.key --cert @vendor.pem --package";
-    site.done(&format!("{create} {}", sample.display())).await;
-    let twice = format!("{} --package {}", sample.display(), sample.display());
-    let refused = site
-        .bundle(&format!("{create} {twice}").replace("@b ", "@c "))
-        .await;
-    assert!(
-        refused.code == 1 && refused.messages.contains("two files have the path"),
-        "{refused:?}"
-    );
-    let shown: Value = serde_json::from_str(&site.done("show @b -o json").await.data).unwrap();
-    let (vnfd_id, sha256) = (&shown[1]["vnfdId"], &shown[1]["sha256"]);
-    let install = install("b");
+    let sha256 = with_package(&site).await["sha256"].take();
+    let install = format!("{} --only package -o json", install("b"));
+    let empty = server(&json!([])).await;
+    let installed = site.bundle_at(&empty, &install).await;
+    let state = |state: &str| [("package".to_owned(), state.to_owned())];
+    assert_eq!(states(&installed), state("installed"));
+    let is = |method: &str, stub: &Stub| {
+        stub.requests()
+            .iter()
+            .any(|request| request.target.starts_with(method))
+    };
+    assert!(is("PUT", &empty));
 
+    let record = json!({"id": "p-1", "onboardingState": "ONBOARDED", "checksum": {"hash": sha256}});
+    let full = server(&json!([record])).await;
+    assert_eq!(
+        states(&site.bundle_at(&full, &install).await),
+        state("present")
+    );
+    assert!(!is("POST", &full));
+}
+
+#[tokio::test]
+async fn the_server_is_compared_before_anything_is_installed() {
+    let site = Site::new();
+    let vnfd_id = with_package(&site).await["vnfdId"].take();
+    let install = install("b");
     let unreachable = site
         .bundle(&format!("{install} --server http://127.0.0.1:1"))
         .await;
@@ -511,13 +538,8 @@ async fn packages_are_onboarded_once() {
         unreachable.messages.contains("--only binary"),
         "{unreachable:?}"
     );
-    assert_eq!(
-        site.names("bin"),
-        [""; 0],
-        "the server is asked before anything is installed"
-    );
-
-    let other = server(&json!([{"id": "p-9", "vnfdId": vnfd_id, "onboardingState": "ONBOARDED", "checksum": {"hash": "00"}}])).await;
+    let record = json!({"id": "p-9", "vnfdId": vnfd_id, "onboardingState": "ONBOARDED", "checksum": {"hash": "00"}});
+    let other = server(&json!([record])).await;
     let conflict = site
         .bundle_at(&other, &format!("{install} --replace"))
         .await;
@@ -526,39 +548,6 @@ async fn packages_are_onboarded_once() {
         "{conflict:?}"
     );
     assert_eq!(site.names("bin"), [""; 0]);
-
-    let empty = server(&json!([])).await;
-    let installed = site
-        .bundle_at(&empty, &format!("{install} --only package -o json"))
-        .await;
-    assert_eq!(
-        states(&installed),
-        [("package".to_owned(), "installed".to_owned())]
-    );
-    assert!(
-        empty
-            .requests()
-            .iter()
-            .any(|request| request.target.starts_with("PUT "))
-    );
-
-    let full = server(
-        json!([{"id": "p-1", "onboardingState": "ONBOARDED", "checksum": {"hash": sha256}}]),
-    )
-    .await;
-    let again = site
-        .bundle_at(&full, &format!("{install} --only package -o json"))
-        .await;
-    assert_eq!(
-        states(&again),
-        [("package".to_owned(), "present".to_owned())]
-    );
-    assert!(
-        !full
-            .requests()
-            .iter()
-            .any(|request| request.target.starts_with("POST "))
-    );
 }
 
 #[tokio::test]
