@@ -16,8 +16,7 @@ mod reader;
 mod writer;
 
 pub(crate) use hashed::{Hashed, copy_hashed};
-pub use index::Kind;
-pub(crate) use index::{BundledFile, Index, Item, SCHEMA_VERSION};
+pub(crate) use index::{BundledFile, Index, Item, Kind, SCHEMA_VERSION};
 pub(crate) use reader::Bundle;
 pub(crate) use writer::{Source, write};
 

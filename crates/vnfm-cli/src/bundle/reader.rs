@@ -167,7 +167,10 @@ impl<'a> Entries<'a> {
     fn next(&mut self, path: &str) -> Outcome<Entry<'a, &'a File>> {
         let missing = || invalid(self.path, &format!("`{path}` is missing; is it truncated?"));
         let entry = self.entries.next().ok_or_else(missing)?;
-        let entry = entry.map_err(|error| invalid(self.path, &error.to_string()))?;
+        let entry = entry.map_err(|error| {
+            let what = format!("{error}; it is truncated, or another kind of file");
+            invalid(self.path, &what)
+        })?;
         let kind = entry.header().entry_type();
         let found = entry.path_bytes();
         if *found != *path.as_bytes() || !kind.is_file() {

@@ -212,7 +212,10 @@ impl Folders {
     /// Copies and pins a library, which must declare what the index says.
     fn plugin(&self, bundle: &Bundle, number: usize) -> Outcome<PathBuf> {
         let item = &bundle.items()[number];
-        let mut file = NamedTempFile::new().map_err(|error| no_temporary(&error))?;
+        // A library is loaded only from a folder that nobody else can write to.
+        let folder = tempfile::tempdir().map_err(|error| no_temporary(&error))?;
+        let file = NamedTempFile::new_in(folder.path());
+        let mut file = file.map_err(|error| no_temporary(&error))?;
         bundle.copy((number, 0), file.as_file_mut())?;
         let declared = inspect(file.path())?.declaration;
         if declared.name != item.name || Some(&declared.version) != item.version.as_ref() {
