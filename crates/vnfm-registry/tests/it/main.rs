@@ -1,0 +1,5 @@
+//! Pushing to a registry: the real one of Debian, and hostile ones.
+
+mod hostile;
+mod image;
+mod real;
