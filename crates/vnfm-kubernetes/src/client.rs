@@ -5,6 +5,7 @@
 
 use crate::clients::{Clients, Cluster};
 use crate::errors::{self, HELM, UNREACHABLE};
+use crate::image_registry::ImageRegistry;
 use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
 use vnfm_helm::Helm;
+use vnfm_outbound::Destinations;
 use vnfm_types::Secret;
 
 /// How long a call of an operation is retried without a response, or with 429 or 5xx.
@@ -156,6 +158,21 @@ impl<'a> Session<'a> {
         let read = self.clients.read(&login.info, keeps_address);
         let (connection, to) = read.map_err(|error| error.on(self.vim.name()))?;
         connection.kubeconfig(&to, self.user.as_deref()).await
+    }
+
+    /// The registry of the VIM, and where calls to it may lead; `None` if its connection names none.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be read.
+    pub(crate) async fn registry(
+        &self,
+    ) -> Result<Option<(ImageRegistry, Destinations)>, PortError> {
+        let login = self.vim.connection().await?;
+        let keeps_address = self.vim.keeps_unchecked_address(&login.info);
+        let read = self.clients.read(&login.info, keeps_address);
+        let (connection, to) = read.map_err(|error| error.on(self.vim.name()))?;
+        Ok(connection.registry.map(|registry| (registry, to)))
     }
 
     /// The VIM's name, for messages.
@@ -303,7 +320,12 @@ impl<'a> Session<'a> {
         response
     }
 
-    async fn within_deadline<T>(
+    /// Ends a call at the deadline of the step.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` at the deadline.
+    pub(crate) async fn within_deadline<T>(
         &self,
         action: &str,
         call: impl Future<Output = T>,

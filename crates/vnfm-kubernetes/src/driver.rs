@@ -16,6 +16,7 @@ use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::object::find_metadata;
 use crate::owned::owned;
+use crate::package_images;
 use crate::plan;
 use crate::planned::{
     check_plan, claim_hooks, planned_as, read_plan, recorded_targets, release_names, resolve_plan,
@@ -145,6 +146,7 @@ impl InfraDriver for KubernetesDriver {
         capabilities::log(cx, &notes);
         let plan = read_plan((cx, &session), allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
+        package_images::check(&session, &plan, allocation).await?;
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), Some(state))?;
@@ -182,6 +184,7 @@ impl InfraDriver for KubernetesDriver {
                 };
                 let plan = read_plan((cx, &session), change.target, namespace).await?;
                 check_plan(change.target, &plan)?;
+                package_images::check(&session, &plan, change.target).await?;
                 let mut planned = plan::convergence(cx, &session, &plan, change).await?;
                 planned.unknown.extend(notes);
                 Ok(planned)
@@ -216,6 +219,7 @@ impl InfraDriver for KubernetesDriver {
         for notice in stages.iter().flatten().filter_map(autoscaled::notice) {
             cx.watcher.log("info", "kubernetes", &notice);
         }
+        package_images::push(cx, &session, &plan, allocation).await?;
         let before = before.unwrap_or_default();
         let planned = (
             plan.namespace.as_str(),

@@ -9,6 +9,7 @@
 //!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
 //!                      releases    install, upgrade, recover; rendering: their objects
+//!                      package_images  images of the package: pushed to the VIM's image_registry; image_references: named by digest
 //!                      catalog     any kind, by discovery
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
@@ -51,6 +52,8 @@ mod heal;
 mod helm_errors;
 mod http;
 mod identifiers;
+mod image_references;
+mod image_registry;
 mod impersonation;
 mod inventory;
 mod item;
@@ -63,6 +66,7 @@ mod named_charts;
 mod names;
 mod object;
 mod owned;
+mod package_images;
 mod pem;
 mod plan;
 mod planned;

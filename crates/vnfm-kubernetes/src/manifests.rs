@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) charts: Vec<ChartRelease>,
     /// The VDUs whose number of VNFCs is a value of the charts.
     pub(crate) sized: BTreeSet<String>,
+    /// Digests of the images of the package that its objects use.
+    pub(crate) images: BTreeSet<String>,
 }
 
 impl Plan {

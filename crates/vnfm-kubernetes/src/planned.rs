@@ -9,6 +9,7 @@ use crate::delete::Handle;
 use crate::errors::UNEXPECTED;
 use crate::manifests::Plan;
 use crate::names;
+use crate::package_images;
 use crate::power::started;
 use crate::releases;
 use crate::rendering;
@@ -74,7 +75,8 @@ pub(crate) fn release_names(allocation: &Allocation, handle: &Value) -> Vec<Stri
     charts.map(|chart| chart.name).collect()
 }
 
-/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts.
+/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts, and
+/// finds its images in the VIM's registry.
 pub(crate) async fn read_plan(
     (cx, session): (&VimCall<'_>, &Session<'_>),
     allocation: &Allocation,
@@ -90,6 +92,7 @@ pub(crate) async fn read_plan(
         ))
     })?;
     rendering::render(session, &mut plan, allocation).await?;
+    package_images::resolve(session, &mut plan, &allocation.package).await?;
     Ok(plan)
 }
 

@@ -131,7 +131,11 @@ mod tests {
             ("", None),
         ] {
             let access = Access::new(address);
-            assert_eq!(access.as_ref().ok().map(Access::host).as_deref(), host, "{address}");
+            assert_eq!(
+                access.as_ref().ok().map(Access::host).as_deref(),
+                host,
+                "{address}"
+            );
             assert!(!format!("{access:?}").contains("hunter2"));
         }
     }

@@ -67,15 +67,22 @@ impl Registry {
     /// # Errors
     ///
     /// `Unavailable` if the registry fails, `Refused` if it does not accept login or content; the same call continues.
-    pub async fn push(&self, image: &Image, content: &dyn Content) -> Result<Pushed, RegistryError> {
+    pub async fn push(
+        &self,
+        image: &Image,
+        content: &dyn Content,
+    ) -> Result<Pushed, RegistryError> {
         let existing = self.digest(&image.repository, &image.digest).await?;
         if existing.is_none() {
             let blobs = image.blobs.iter().filter(|blob| !blob.manifest);
-            let pushing: Vec<_> = blobs.map(|blob| self.push_blob(image, blob, content)).collect();
+            let pushing: Vec<_> = blobs
+                .map(|blob| self.push_blob(image, blob, content))
+                .collect();
             let pushing = stream::iter(pushing).buffer_unordered(MAX_AT_ONCE);
             pushing.try_collect::<()>().await?;
             for blob in image.blobs.iter().filter(|blob| blob.manifest) {
-                self.put_manifest(image, blob, &blob.digest, content).await?;
+                self.put_manifest(image, blob, &blob.digest, content)
+                    .await?;
             }
         }
         let tag_taken_by = self.tag(image, content).await?;
@@ -91,12 +98,18 @@ impl Registry {
         image: &Image,
         content: &dyn Content,
     ) -> Result<Option<String>, RegistryError> {
-        let own = image.blobs.iter().find(|blob| blob.manifest && blob.digest == image.digest);
+        let own = image
+            .blobs
+            .iter()
+            .find(|blob| blob.manifest && blob.digest == image.digest);
         let (Some(tag), Some(own)) = (&image.tag, own) else {
             return Ok(None);
         };
         match self.digest(&image.repository, tag).await? {
-            None => self.put_manifest(image, own, tag, content).await.map(|()| None),
+            None => self
+                .put_manifest(image, own, tag, content)
+                .await
+                .map(|()| None),
             Some(digest) if digest == image.digest => Ok(None),
             other => Ok(other),
         }

@@ -32,11 +32,19 @@ impl Reference {
             Some((path, tag)) => (path, Some(tag.to_owned())),
             None => (path, None),
         };
-        let host = if host == "index.docker.io" { DEFAULT_HOST } else { host };
+        let host = if host == "index.docker.io" {
+            DEFAULT_HOST
+        } else {
+            host
+        };
         let is_short = host == DEFAULT_HOST && !path.contains('/');
         Self {
             host: host.to_owned(),
-            path: if is_short { format!("library/{path}") } else { path.to_owned() },
+            path: if is_short {
+                format!("library/{path}")
+            } else {
+                path.to_owned()
+            },
             tag,
             digest,
         }
@@ -82,7 +90,11 @@ mod tests {
             (&both, "acme/web:1", true),
             ("acme/web@sha256:b", "acme/web:1", false),
             ("r.example/acme/web:1", "acme/web:1", false),
-            ("localhost:5000/acme/web:1", "localhost:5000/acme/web:1", true),
+            (
+                "localhost:5000/acme/web:1",
+                "localhost:5000/acme/web:1",
+                true,
+            ),
         ] {
             let (reference, name) = (Reference::parse(text), Reference::parse(name));
             assert_eq!(reference.means(&name, &digest), means, "{text}");

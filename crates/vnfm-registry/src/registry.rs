@@ -137,11 +137,7 @@ impl Registry {
     }
 
     /// The location of an upload, on the registry itself.
-    pub(crate) fn location(
-        &self,
-        action: &str,
-        headers: &HeaderMap,
-    ) -> Result<Url, RegistryError> {
+    pub(crate) fn location(&self, action: &str, headers: &HeaderMap) -> Result<Url, RegistryError> {
         let given = text(headers, header::LOCATION.as_str()).unwrap_or_default();
         let url = self.access.url.join(&given).ok();
         url.filter(|url| !given.is_empty() && url.origin() == self.access.url.origin())
@@ -172,7 +168,10 @@ impl Registry {
             _ => return Err(status_error(call.action, response).await),
         };
         let known = {
-            let mut all = self.authorized.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self
+                .authorized
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             let header = authorization.unwrap_or(HeaderValue::from_static(BASIC));
             all.insert(call.repository.to_owned(), header)
         };
@@ -186,9 +185,14 @@ impl Registry {
         let request = self.client.request(call.method.clone(), call.url.as_str());
         let request =
             request.map_err(|cause| RegistryError::refused(call.action, cause.to_string()))?;
-        let mut request = request.timeout(timeout(call)).header(header::ACCEPT, MANIFEST_TYPES);
+        let mut request = request
+            .timeout(timeout(call))
+            .header(header::ACCEPT, MANIFEST_TYPES);
         let known = {
-            let all = self.authorized.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = self
+                .authorized
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             all.get(call.repository).cloned()
         };
         request = match (known, &self.access.login) {
@@ -237,10 +241,7 @@ async fn checked(action: &str, response: Response) -> Result<Response, RegistryE
 }
 
 /// The response, if it is a success.
-pub(crate) async fn succeeded(
-    action: &str,
-    response: Response,
-) -> Result<Response, RegistryError> {
+pub(crate) async fn succeeded(action: &str, response: Response) -> Result<Response, RegistryError> {
     if response.status().is_success() {
         return Ok(response);
     }

@@ -27,7 +27,8 @@ impl Server {
                 let request = String::from_utf8_lossy(&request[..length]).into_owned();
                 let head = answer(request.lines().next().unwrap_or_default());
                 log.lock().unwrap().push(request);
-                let text = format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+                let text =
+                    format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
                 let _ = stream.write_all(text.as_bytes()).await;
             }
         });
@@ -65,8 +66,10 @@ fn assert_refused(error: &RegistryError, says: &str, elsewhere: &Server) {
 async fn a_redirect_is_refused() {
     let elsewhere = nobody().await;
     let to = elsewhere.port;
-    let registry =
-        Server::start(move |_| format!("307 Temporary Redirect\r\nLocation: http://localhost:{to}/")).await;
+    let registry = Server::start(move |_| {
+        format!("307 Temporary Redirect\r\nLocation: http://localhost:{to}/")
+    })
+    .await;
     assert_refused(&push_to(&registry).await, "redirects elsewhere", &elsewhere);
 }
 
@@ -78,7 +81,11 @@ async fn a_token_endpoint_on_another_host_does_not_get_the_login() {
         format!("401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"http://localhost:{to}/token\",service=\"x\"")
     })
     .await;
-    assert_refused(&push_to(&registry).await, "may not get the login", &elsewhere);
+    assert_refused(
+        &push_to(&registry).await,
+        "may not get the login",
+        &elsewhere,
+    );
     let sent = registry.requests().concat().to_lowercase();
     assert!(!sent.contains("authorization"), "{sent}");
 }
@@ -95,7 +102,11 @@ async fn an_upload_location_elsewhere_is_refused() {
         }
     })
     .await;
-    assert_refused(&push_to(&registry).await, "upload location elsewhere", &elsewhere);
+    assert_refused(
+        &push_to(&registry).await,
+        "upload location elsewhere",
+        &elsewhere,
+    );
     let requests = registry.requests();
     assert!(!requests.iter().any(|request| request.starts_with("PUT")));
 }
@@ -114,6 +125,9 @@ async fn a_failing_registry_is_unavailable() {
     let registry = Server::start(|_| "503 Service Unavailable".into()).await;
     let error = push_to(&registry).await;
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
-    let gone = Server { port: 1, seen: Arc::default() };
+    let gone = Server {
+        port: 1,
+        seen: Arc::default(),
+    };
     assert_eq!(push_to(&gone).await.kind, ErrorKind::Unavailable);
 }

@@ -42,7 +42,8 @@ pub(crate) fn image(layer: &[u8]) -> (Image, Blobs) {
     };
     let config_type = "application/vnd.oci.image.config.v1+json";
     let layer_type = "application/vnd.oci.image.layer.v1.tar";
-    let config = br#"{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}"#;
+    let config =
+        br#"{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}"#;
     let config = add(config.to_vec(), config_type, false);
     let layer = add(layer.to_vec(), layer_type, false);
     let manifest = format!(

@@ -32,7 +32,10 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stack/registry.sh");
         let mut command = Command::new(script);
-        command.arg(folder.path()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+            .arg(folder.path())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         if no_delete {
             command.env("NO_DELETE", "1");
         }
@@ -87,10 +90,17 @@ async fn an_image_is_pushed_once_tagged_and_deleted() {
     assert_eq!(found.as_ref(), Some(&image.digest));
     let read = content.read.load(Ordering::Relaxed);
     assert!(!registry.push(&image, &content).await.unwrap().created);
-    assert_eq!(content.read.load(Ordering::Relaxed), read, "nothing is read twice");
+    assert_eq!(
+        content.read.load(Ordering::Relaxed),
+        read,
+        "nothing is read twice"
+    );
     let deleted = registry.delete("acme/web", &image.digest).await.unwrap();
     assert_eq!(deleted, Deleted::Gone);
-    assert_eq!(registry.digest("acme/web", &image.digest).await.unwrap(), None);
+    assert_eq!(
+        registry.digest("acme/web", &image.digest).await.unwrap(),
+        None
+    );
     assert_eq!(registry.digest("acme/web", "1.0").await.unwrap(), None);
     let again = registry.delete("acme/web", &image.digest).await.unwrap();
     assert_eq!(again, Deleted::Gone);
@@ -109,7 +119,13 @@ async fn a_tag_of_another_image_stays() {
     assert_eq!(pushed.tag_taken_by.as_ref(), Some(&other.digest));
     let found = registry.digest("acme/web", "1.0").await.unwrap();
     assert_eq!(found, Some(other.digest));
-    assert!(registry.digest("acme/web", &own.digest).await.unwrap().is_some());
+    assert!(
+        registry
+            .digest("acme/web", &own.digest)
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test]
@@ -124,8 +140,15 @@ async fn a_wrong_digest_and_a_wrong_password_are_refused() {
     let error = registry.push(&image, &content).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     assert!(error.to_string().contains(layer.as_str()), "{error}");
-    assert_eq!(registry.digest("acme/web", &image.digest).await.unwrap(), None);
-    let error = running.registry("hunter3").push(&image, &content).await.unwrap_err();
+    assert_eq!(
+        registry.digest("acme/web", &image.digest).await.unwrap(),
+        None
+    );
+    let error = running
+        .registry("hunter3")
+        .push(&image, &content)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     assert!(!format!("{error:?}").contains("hunter3"), "{error:?}");
 }
