@@ -14,6 +14,8 @@ mod deploy;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod login;
 #[cfg(test)]
 mod named_charts;
@@ -27,6 +29,9 @@ mod real;
 mod remove;
 #[cfg(test)]
 mod requested;
+#[cfg(test)]
+#[path = "../../../vnfm-registry/tests/it/running.rs"]
+mod running;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]

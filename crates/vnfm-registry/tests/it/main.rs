@@ -3,3 +3,4 @@
 mod hostile;
 mod image;
 mod real;
+mod running;
