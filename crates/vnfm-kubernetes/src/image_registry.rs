@@ -63,12 +63,12 @@ impl ImageRegistry {
 }
 
 fn refuse_without_registry(info: &VimConnectionInfo) -> Result<(), PortError> {
-    let of = |section: &'static str, members: &KeyValuePairs| {
+    let lone_in = |section: &'static str, members: &KeyValuePairs| {
         let lone = members.keys().find(|name| name.starts_with("registry_"));
         lone.map(|name| format!("{section}.{name}"))
     };
-    let lone = of("interfaceInfo", &info.interface_info);
-    match lone.or_else(|| of("accessInfo", &info.access_info)) {
+    let lone = lone_in("interfaceInfo", &info.interface_info);
+    match lone.or_else(|| lone_in("accessInfo", &info.access_info)) {
         None => Ok(()),
         Some(member) => Err(member_error(
             &member,

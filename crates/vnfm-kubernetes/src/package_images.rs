@@ -60,9 +60,12 @@ pub(crate) async fn check(
     plan: &Plan,
     allocation: &Allocation,
 ) -> Result<(), PortError> {
-    match used(plan, &allocation.package).next() {
-        Some(first) if session.registry().await?.is_none() => Err(no_registry(session, first)),
-        _ => Ok(()),
+    let Some(first) = used(plan, &allocation.package).next() else {
+        return Ok(());
+    };
+    match session.registry().await? {
+        Some(_) => Ok(()),
+        None => Err(no_registry(session, first)),
     }
 }
 

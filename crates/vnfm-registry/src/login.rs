@@ -48,8 +48,9 @@ fn parameter(parameters: &str, name: &str) -> Option<String> {
 /// What a token endpoint returns.
 #[derive(Deserialize)]
 struct Issued {
-    #[serde(alias = "access_token")]
-    token: Secret,
+    token: Option<Secret>,
+    /// The name of OAuth 2.0; some endpoints return both.
+    access_token: Option<Secret>,
 }
 
 /// The header that answers a challenge; the token is for pushing to, and deleting from, one repository.
@@ -88,7 +89,8 @@ pub(crate) async fn bearer(
     let body = body.map_err(|error| RegistryError::unavailable(action, error.to_string()))?;
     let invalid = || RegistryError::refused(action, "its token endpoint returns no token");
     let issued: Issued = serde_json::from_slice(&body).map_err(|_| invalid())?;
-    let header = format!("Bearer {}", issued.token.reveal());
+    let token = issued.token.or(issued.access_token).ok_or_else(invalid)?;
+    let header = format!("Bearer {}", token.reveal());
     let mut header = HeaderValue::from_str(&header).map_err(|_| invalid())?;
     header.set_sensitive(true);
     Ok(header)

@@ -1,19 +1,10 @@
 //! Images of a package: pushed to a real registry, and referred to by digest on a real API server.
 
 use crate::running::Running;
-use crate::support::{VNF, World, package_of};
+use crate::support::{VNF, WEB_SERVER, World, deployment, package_of};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use vnfm_core::ports::{Allocation, Convergence, ErrorKind, InfraDriver as _};
-
-const UNIT: &str = "    WebServer:
-      type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
-      properties: {name: web, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 3}}
-    WebCP:
-      type: tosca.nodes.nfv.VduCp
-      properties: {layer_protocols: [ipv4]}
-      requirements: [virtual_binding: WebServer]
-";
 
 fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
@@ -33,7 +24,7 @@ fn package(uses: &str) -> (Allocation, String) {
     let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
     let blob = |bytes: &[u8]| format!("images/web/blobs/sha256/{}", sha256(bytes));
     let blobs = [blob(config), blob(&layer), blob(&manifest)];
-    let web = crate::support::deployment(1, "").replace("localhost/busybox:1", uses);
+    let web = deployment(1, "").replace("localhost/busybox:1", uses);
     let order = "manifests: [{path: Files/kubernetes/web.yaml, order: 1}]\n";
     let files = vec![
         (
@@ -41,15 +32,15 @@ fn package(uses: &str) -> (Allocation, String) {
             &br#"{"imageLayoutVersion":"1.0.0"}"#[..],
         ),
         ("images/web/index.json", index.as_bytes()),
-        (&blobs[0], config),
-        (&blobs[1], &layer),
-        (&blobs[2], &manifest),
+        (blobs[0].as_str(), &config[..]),
+        (blobs[1].as_str(), &layer[..]),
+        (blobs[2].as_str(), &manifest[..]),
         ("Files/kubernetes/web.yaml", web.as_bytes()),
         ("Files/kubernetes/order.yaml", order.as_bytes()),
     ];
     let digest = format!("sha256:{}", sha256(&manifest));
     (
-        package_of((&format!("{VNF}{UNIT}"), files), &json!({})),
+        package_of((&format!("{VNF}{WEB_SERVER}"), files), &json!({})),
         digest,
     )
 }
