@@ -97,7 +97,7 @@ fn trust(interface: &KeyValuePairs) -> Result<Trust, PortError> {
         return Ok(Trust::default());
     };
     let invalid = |reason: String| member_error("interfaceInfo.registry_ca_cert", reason);
-    let all = pem::certificates(given).map_err(|reason| invalid(reason.to_string()))?;
+    let all = pem::certificates(given).map_err(invalid)?;
     let all = all.iter().map(|der| Certificate::from_der(der));
     let authorities: Result<Vec<_>, _> = all.collect();
     Ok(Trust {

@@ -2,5 +2,6 @@
 
 mod hostile;
 mod image;
+mod measured;
 mod real;
 mod running;
