@@ -110,6 +110,9 @@ impl InfraDriver for KubernetesDriver {
         if connection.trust == Trust::Unverified {
             detail.insert("warning".into(), UNVERIFIED_WARNING.into());
         }
+        if let Some(registry) = package_images::check_registry(&session).await? {
+            detail.insert("registry".into(), registry.into());
+        }
         let identity = match identity {
             Ok(namespace) => namespace.and_then(|metadata| metadata.uid),
             Err(error) if error.code() == &crate::errors::FORBIDDEN => {

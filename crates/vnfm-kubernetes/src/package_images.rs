@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! plan      resolve   names become REGISTRY/PATH@DIGEST; which images are used
+//! register  check_registry  logs in
 //! preview   check     used images need a registry
 //! converge  push      used images, one after the other; what the registry has is skipped
 //! ```
@@ -48,6 +49,27 @@ pub(crate) async fn resolve(
         chart.images = references.clone();
     }
     Ok(())
+}
+
+/// What a report about the VIM says of its registry: its address, and why it cannot be reached; `None` without one.
+///
+/// # Errors
+///
+/// `Refused` if the registry does not accept the login, or must not be called.
+pub(crate) async fn check_registry(session: &Session<'_>) -> Result<Option<String>, PortError> {
+    let Some((registry, to)) = session.registry().await? else {
+        return Ok(None);
+    };
+    let host = registry.access.host();
+    let client = Registry::new(to, registry.access);
+    let client = client.map_err(|error| port_error(session, error))?;
+    match client.check().await {
+        Ok(()) => Ok(Some(host)),
+        Err(error) if error.kind == ErrorKind::Unavailable => {
+            Ok(Some(format!("{host}: {}", port_error(session, error))))
+        }
+        Err(error) => Err(port_error(session, error)),
+    }
 }
 
 /// Checks that there is a registry for the images that the plan uses.

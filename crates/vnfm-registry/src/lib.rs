@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Access ── address, CA certificates, login      the operator's; nothing that a response names gets the login
-//! Registry ── push     blobs that the registry lacks, 4 at a time, streamed; then manifests; the tag last
+//! Registry ── check    logs in
+//!             push     blobs that the registry lacks, 4 at a time, streamed; then manifests; the tag last
 //!             digest   what a tag or digest refers to
 //!             delete   a manifest, with all its tags
 //! ```

@@ -53,7 +53,7 @@ struct Issued {
     access_token: Option<Secret>,
 }
 
-/// The header that answers a challenge; the token is for pushing to, and deleting from, one repository.
+/// The header that answers a challenge; the token is for pushing to, and deleting from, one repository, or for none.
 pub(crate) async fn bearer(
     (client, access): (&Client, &Access),
     (realm, service): (&str, Option<&str>),
@@ -72,8 +72,10 @@ pub(crate) async fn bearer(
     if let Some(service) = service {
         url.query_pairs_mut().append_pair("service", service);
     }
-    let scope = format!("repository:{repository}:pull,push,delete");
-    url.query_pairs_mut().append_pair("scope", &scope);
+    if !repository.is_empty() {
+        let scope = format!("repository:{repository}:pull,push,delete");
+        url.query_pairs_mut().append_pair("scope", &scope);
+    }
     let request = client.request(Method::GET, url.as_str());
     let request = request.map_err(|cause| RegistryError::refused(action, cause.to_string()))?;
     let mut request = request.timeout(CALL_TIMEOUT);

@@ -79,6 +79,17 @@ impl Registry {
         })
     }
 
+    /// Logs in, and does nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, or `Refused` if it does not accept the login.
+    pub async fn check(&self) -> Result<(), RegistryError> {
+        let action = "log in to the registry";
+        let call = self.call(action, Method::GET, "", "")?;
+        succeeded(action, self.send(&call).await?).await.map(drop)
+    }
+
     /// The digest that a tag or digest of a repository refers to; `None` if there is none.
     ///
     /// # Errors

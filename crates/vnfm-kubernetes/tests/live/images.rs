@@ -80,6 +80,8 @@ async fn an_image_of_the_package_is_pushed_and_used_by_its_digest() {
         return;
     };
     use_registry(&world, &registry, "hunter2");
+    let report = world.driver.check(&world.vim).await.unwrap();
+    assert_eq!(report.detail["registry"], json!(registry.address));
     let (what, digest) = package("acme/web:1.0");
     let made = world.instantiate(&what, 60).await.unwrap();
     let expected = format!("{}/team/acme/web@{digest}", registry.address);
@@ -131,6 +133,8 @@ async fn a_login_that_the_registry_refuses_creates_nothing() {
         return;
     };
     use_registry(&world, &registry, "hunter3");
+    let refused = world.driver.check(&world.vim).await.unwrap_err();
+    assert_eq!(refused.name(), "kubernetes.registry", "{refused}");
     let (what, digest) = package("acme/web:1.0");
     let refused = world.instantiate(&what, 20).await.unwrap_err();
     let expected = ("kubernetes.registry", ErrorKind::Refused);

@@ -73,6 +73,9 @@ async fn a_wrong_digest_and_a_wrong_password_are_refused() {
         registry.digest("acme/web", &image.digest).await.unwrap(),
         None
     );
+    running.registry("hunter2").check().await.unwrap();
+    let error = running.registry("hunter3").check().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let error = running
         .registry("hunter3")
         .push(&image, &content)
