@@ -37,6 +37,7 @@ fn parameter(parameters: &str, name: &str) -> Option<String> {
     let mut rest = parameters;
     while let Some((key, after)) = rest.split_once("=\"") {
         let (value, next) = after.split_once('"')?;
+        let key = key.rsplit(',').next().unwrap_or_default();
         if key.trim().eq_ignore_ascii_case(name) {
             return Some(value.to_owned());
         }

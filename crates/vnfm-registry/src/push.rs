@@ -9,7 +9,7 @@
 //! The registry verifies each digest. An interrupted push leaves blobs without a manifest; the next one skips them.
 
 use crate::error::RegistryError;
-use crate::registry::{Payload, Registry, succeeded};
+use crate::registry::{Call, Payload, Registry, succeeded};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use vnfm_outbound::{Body, Method, StatusCode};
 
@@ -151,7 +151,7 @@ impl Registry {
             size: blob.size,
             body: &|| content.body(blob),
         };
-        let put = crate::registry::Call {
+        let put = Call {
             method: Method::PUT,
             url,
             payload: Some(payload),

@@ -218,7 +218,8 @@ impl Registry {
                 .header(header::CONTENT_TYPE, payload.media_type)
                 .header(header::CONTENT_LENGTH, payload.size)
                 .body((payload.body)()),
-            None => request.header(header::CONTENT_LENGTH, 0),
+            None if call.method == Method::POST => request.header(header::CONTENT_LENGTH, 0),
+            None => request,
         };
         let response = request.send().await;
         response.map_err(|error| call_error(call.action, &error))
