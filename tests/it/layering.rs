@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-memory", INNER),
     ("vnfm-store", INNER),
     ("vnfm-outbound", &[]),
+    ("vnfm-registry", &["vnfm-types", "vnfm-outbound"]),
     ("vnfm-openstack", CALLING),
     ("vnfm-helm", &[]),
     (
@@ -38,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "vnfm-descriptor",
             "vnfm-core",
             "vnfm-outbound",
+            "vnfm-registry",
             "vnfm-helm",
         ],
     ),

@@ -2,7 +2,7 @@
 # packages.sh list GROUP...      names the Debian packages of these groups
 # packages.sh missing GROUP...   names those of them that are not installed (nothing: all there)
 # packages.sh install GROUP...   installs what is missing; needs root; no daemon is started by it
-# GROUP: openstack | octavia | barbican | cinder | libvirt | hosts | kubernetes | judges | ci, or `package:NAME` for one by name.
+# GROUP: openstack | octavia | barbican | cinder | libvirt | hosts | kubernetes | judges | registry | ci, or `package:NAME` for one by name.
 # Environment: PACKAGES_LOG (file for apt's words; default: a temporary one that stays when apt fails), PACKAGES_GUARD
 # (what forbids daemons to start: /usr/sbin/policy-rc.d, that Debian's maintainer scripts ask)
 set -euo pipefail
@@ -22,6 +22,7 @@ group() {
       conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core haproxy keepalived";;
     kubernetes) echo "openssl curl";;
     judges) echo "nginx-light python3-venv python3-openstackclient python3-tackerclient";;
+    registry) echo "docker-registry skopeo apache2-utils openssl";;
     ci) echo "gcc libc6-dev make cmake pkg-config git ca-certificates curl openssh-server openssl";;
     package:*) echo "${1#package:}";;
     *) echo "packages.sh: no group \`$1\`" >&2; exit 2;;

@@ -16,7 +16,8 @@ use crate::files::PackageFiles;
 use crate::finding::{Finding, Findings};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
-use crate::model::{Asd, Vnfd};
+use crate::model::{Asd, OciImage, Vnfd};
+use crate::oci;
 use crate::order::{self, ORDER_FILE, OrderFile};
 use crate::package_kind;
 use crate::sink::Sink;
@@ -32,6 +33,7 @@ pub struct Package {
     files: PackageFiles,
     vnfd: Vnfd,
     asd: Option<Asd>,
+    images: Vec<OciImage>,
     order: Option<OrderFile>,
     hot: BTreeMap<String, BaseHot>,
     warnings: Vec<Finding>,
@@ -112,6 +114,11 @@ impl Package {
         &self.warnings
     }
 
+    /// The container images in the package, each with everything that it consists of.
+    pub fn images(&self) -> &[OciImage] {
+        self.asd.as_ref().map_or(&self.images, |asd| &asd.images)
+    }
+
     /// The order file of a CNF, if there is one; for an ASD, the manifests among its deployment items.
     pub fn order_file(&self) -> Option<&OrderFile> {
         self.order.as_ref()
@@ -143,6 +150,7 @@ impl Package {
             files: PackageFiles::new(archive, meta, limits),
             vnfd,
             asd: parts.asd,
+            images: parts.images,
             order: parts.order,
             hot: parts.hot,
             warnings,
@@ -189,6 +197,8 @@ pub struct Parts {
     pub asd: Option<Asd>,
     /// The order file of a CNF.
     pub order: Option<OrderFile>,
+    /// Container images of a package without an ASD.
+    pub(crate) images: Vec<OciImage>,
     pub(crate) hot: BTreeMap<String, BaseHot>,
 }
 
@@ -225,6 +235,10 @@ pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
     }
     let (vnfd, asd) = loaded.unzip();
     let asd = asd.flatten();
+    let images = match asd {
+        None => oci::images(archive, limits, sink),
+        Some(_) => Vec::new(),
+    };
     let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
     let order = read_order(archive, &paths, limits, sink)
         .or_else(|| OrderFile::from_asd(asd.as_ref()?, &meta.as_ref()?.entry));
@@ -241,6 +255,7 @@ pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
         meta,
         vnfd,
         asd,
+        images,
         order,
         hot,
     }

@@ -7,6 +7,7 @@
 //! Reserved parameters ([`RESERVED`]) and those of hooks are no values; any other that the VNFD does not declare is refused.
 
 use crate::errors::{CHART, VALUE};
+use crate::image_references::ImageReferences;
 use crate::item::Item;
 use crate::reserved::RESERVED;
 use crate::size_values::SizeValue;
@@ -41,6 +42,8 @@ pub(crate) struct ChartRelease {
     pub(crate) budget: Budget,
     /// Its hooks, which helm creates and deletes.
     pub(crate) hooks: Vec<Item>,
+    /// Where the images of the package are.
+    pub(crate) images: ImageReferences,
 }
 
 /// Group, kind, namespace and name of an object.
@@ -180,6 +183,7 @@ pub(crate) fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, 
         rendered: BTreeSet::new(),
         budget: allocation.budget,
         hooks: Vec::new(),
+        images: ImageReferences::default(),
     })
 }
 
@@ -299,6 +303,7 @@ pub(crate) fn chart_for_test(name: &str) -> ChartRelease {
         stage: 0,
         rendered: BTreeSet::new(),
         hooks: Vec::new(),
+        images: ImageReferences::default(),
         budget: Budget::default(),
     }
 }
@@ -318,6 +323,7 @@ mod tests {
             rendered: BTreeSet::new(),
             budget: Budget::default(),
             hooks: Vec::new(),
+            images: ImageReferences::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 use crate::clients::{Clients, Cluster};
 use crate::connection::Connection;
 use crate::errors::{self, HELM, UNREACHABLE};
+use crate::image_registry::ImageRegistry;
 use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
@@ -200,6 +201,18 @@ impl<'a> Session<'a> {
         read.map_err(|error| error.on(self.vim.name()))
     }
 
+    /// The registry of the VIM, and where calls to it may lead; `None` if its connection names none.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be read.
+    pub(crate) async fn registry(
+        &self,
+    ) -> Result<Option<(ImageRegistry, Destinations)>, PortError> {
+        let (connection, to) = self.connection().await?;
+        Ok(connection.registry.map(|registry| (registry, to)))
+    }
+
     /// The VIM's name, for messages.
     pub(crate) fn vim(&self) -> &str {
         self.vim.name()
@@ -345,7 +358,12 @@ impl<'a> Session<'a> {
         response
     }
 
-    async fn within_deadline<T>(
+    /// Ends a call at the deadline of the step.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` at the deadline.
+    pub(crate) async fn within_deadline<T>(
         &self,
         action: &str,
         call: impl Future<Output = T>,

@@ -3,11 +3,13 @@
 //! ```text
 //! VimConnectionInfo ── Connection::read ──> Connection ── client() ──> kube::Client
 //! interfaceInfo  endpoint, ssl_ca_cert (PEM, also folded; "None": not verified), tls_server_name
-//! accessInfo     bearer_token | client_certificate + client_key
+//!                registry, registry_ca_cert, registry_prefix, registry_token_hosts: where its nodes pull images from
+//! accessInfo     bearer_token | client_certificate + client_key; registry_username + registry_password
 //! extra          namespace, proxy (an HTTP proxy; the environment's proxy is not used for any VIM)
 //! ```
 
 use crate::errors::{ADDRESS, CONNECTION};
+use crate::image_registry::ImageRegistry;
 use crate::{expiry, http as wire, pem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +27,10 @@ const INTERFACE_MEMBERS: &[&str] = &[
     "sslCaCert",
     "skipCertificateVerification",
     "tls_server_name",
+    "registry",
+    "registry_prefix",
+    "registry_ca_cert",
+    "registry_token_hosts",
 ];
 const ACCESS_MEMBERS: &[&str] = &[
     "bearer_token",
@@ -42,6 +48,8 @@ const ACCESS_MEMBERS: &[&str] = &[
     "project_name",
     "projectName",
     "namespace",
+    "registry_username",
+    "registry_password",
 ];
 
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,6 +85,8 @@ pub(crate) struct Connection {
     login: Login,
     /// The namespace that the VIM's record names; `default` counts as none.
     pub(crate) namespace: Option<String>,
+    /// The registry that images of packages are pushed to.
+    pub(crate) registry: Option<ImageRegistry>,
 }
 
 impl Connection {
@@ -105,6 +115,7 @@ impl Connection {
             trust: trust(info)?,
             login: login(&info.access_info)?,
             namespace,
+            registry: ImageRegistry::read(info)?,
         })
     }
 
@@ -442,11 +453,11 @@ fn check_members(section: &str, members: &KeyValuePairs, known: &[&str]) -> Resu
     }
 }
 
-fn text<'a>(members: &'a KeyValuePairs, names: &[&str]) -> Option<&'a str> {
+pub(crate) fn text<'a>(members: &'a KeyValuePairs, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| members.get(*name)?.as_str())
 }
 
-fn member_error(member: &str, reason: impl Into<String>) -> PortError {
+pub(crate) fn member_error(member: &str, reason: impl Into<String>) -> PortError {
     PortError::new(
         &CONNECTION,
         format!("use `{member}` of the VIM connection"),

@@ -20,6 +20,7 @@ use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::object::find_metadata;
 use crate::owned::owned;
+use crate::package_images;
 use crate::plan;
 use crate::planned::{
     check_plan, claim_hooks, planned_as, read_plan, recorded_targets, release_names, resolve_plan,
@@ -113,6 +114,9 @@ impl InfraDriver for KubernetesDriver {
         if connection.trust == Trust::Unverified {
             detail.insert("warning".into(), UNVERIFIED_WARNING.into());
         }
+        if let Some(registry) = package_images::check_registry(&session).await? {
+            detail.insert("registry".into(), registry.into());
+        }
         let identity = match identity {
             Ok(namespace) => namespace.and_then(|metadata| metadata.uid),
             Err(error) if error.code() == &crate::errors::FORBIDDEN => {
@@ -149,6 +153,7 @@ impl InfraDriver for KubernetesDriver {
         capabilities::log(cx, &notes);
         let plan = read_plan((cx, &session), allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
+        package_images::check(&session, &plan, allocation).await?;
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         helm_account::permit(&session, &plan, &stages, Some(state)).await?;
@@ -193,6 +198,7 @@ impl InfraDriver for KubernetesDriver {
                 };
                 let plan = read_plan((cx, &session), change.target, namespace).await?;
                 check_plan(change.target, &plan)?;
+                package_images::check(&session, &plan, change.target).await?;
                 let mut planned = plan::convergence(cx, &session, &plan, change).await?;
                 planned.unknown.extend(notes);
                 Ok(planned)
@@ -226,6 +232,7 @@ impl InfraDriver for KubernetesDriver {
         for notice in stages.iter().flatten().filter_map(autoscaled::notice) {
             cx.watcher.log("info", "kubernetes", &notice);
         }
+        package_images::push(cx, &session, &plan, allocation).await?;
         let before = before.unwrap_or_default();
         let planned = (
             plan.namespace.as_str(),

@@ -126,6 +126,27 @@ pub const CAPABILITIES: Code = Code {
     means: "the cluster lacks what the ASD of the package requires; nothing was created",
     next: "choose a cluster that `vnfmctl package match PACKAGE --all` lists as fitting, or add what is missing to this one",
 };
+/// The VIM names no registry for the images of the package.
+pub const NO_REGISTRY: Code = Code {
+    name: "kubernetes.no-registry",
+    kind: ErrorKind::Refused,
+    means: "workloads use container images of the package, and the VIM's connection names no registry for them; nothing was created",
+    next: "add `interfaceInfo.registry`, and `accessInfo.registry_username` and `registry_password` if it has a login, with `vnfmctl vim update`, then retry",
+};
+/// The registry does not accept an image.
+pub const REGISTRY: Code = Code {
+    name: "kubernetes.registry",
+    kind: ErrorKind::Refused,
+    means: "the VIM's registry refused a container image of the package, or leads elsewhere",
+    next: "correct the `registry` members of the VIM's connection with `vnfmctl vim update`, or the permissions of its user, then retry",
+};
+/// The registry does not respond.
+pub const REGISTRY_UNAVAILABLE: Code = Code {
+    name: "kubernetes.registry-unavailable",
+    kind: ErrorKind::Unavailable,
+    means: "the VIM's registry does not respond or is failing",
+    next: "check that the registry runs and that this server can reach it, then retry; images that are there are not pushed again",
+};
 /// Helm cannot be run.
 pub const HELM: Code = Code {
     name: "kubernetes.helm",
@@ -313,6 +334,9 @@ pub const CODES: &[&Code] = &[
     &CAPABILITIES,
     &LINK,
     &NETWORK,
+    &NO_REGISTRY,
+    &REGISTRY,
+    &REGISTRY_UNAVAILABLE,
     &VARIABLE,
     &HELM,
     &CHART,

@@ -9,6 +9,7 @@
 //!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
 //!                      releases    install, upgrade, recover; rendering: their objects; helm_account: under which login
+//!                      package_images  images of the package: pushed to the VIM's image_registry; image_references: named by digest
 //!                      catalog     any kind, by discovery
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
 //!                      policy      what VIM and role allow, checked before anything is created
@@ -62,6 +63,8 @@ mod helm_account;
 mod helm_errors;
 mod http;
 mod identifiers;
+mod image_references;
+mod image_registry;
 mod impersonation;
 mod inventory;
 mod item;
@@ -78,6 +81,7 @@ mod network_annotations;
 mod network_policy;
 mod object;
 mod owned;
+mod package_images;
 mod pem;
 mod plan;
 mod planned;

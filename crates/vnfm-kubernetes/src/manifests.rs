@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) sized: BTreeSet<String>,
     /// The networks of its pods.
     pub(crate) attachments: Vec<Attachment>,
+    /// Digests of the images of the package that its objects use.
+    pub(crate) images: BTreeSet<String>,
 }
 
 impl Plan {

@@ -11,6 +11,7 @@ use crate::errors::UNEXPECTED;
 use crate::helm_account;
 use crate::manifests::Plan;
 use crate::names;
+use crate::package_images;
 use crate::power::started;
 use crate::releases;
 use crate::rendering;
@@ -76,8 +77,8 @@ pub(crate) fn release_names(allocation: &Allocation, handle: &Value) -> Vec<Stri
     charts.map(|chart| chart.name).collect()
 }
 
-/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts, and adds
-/// the devices of its networks.
+/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts, finds
+/// its images in the VIM's registry, and adds the devices of its networks.
 pub(crate) async fn read_plan(
     (cx, session): (&VimCall<'_>, &Session<'_>),
     allocation: &Allocation,
@@ -93,6 +94,7 @@ pub(crate) async fn read_plan(
         ))
     })?;
     rendering::render(session, &mut plan, allocation).await?;
+    package_images::resolve(session, &mut plan, &allocation.package).await?;
     add_devices(session, &mut plan).await?;
     plan.account = helm_account::objects(session, &plan, &cx.ownership.instance_id).await?;
     Ok(plan)

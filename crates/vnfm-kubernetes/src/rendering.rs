@@ -4,7 +4,7 @@
 //! plan      helm template ── objects ──┬─ hooks: helm runs them
 //!                                      └─ a stage of the plan: workloads of other flavours left out, replicas of the VDUs
 //! CRDs      helm show crds ── a stage before, applied like manifests: so they carry our labels, and go with the VNF
-//! apply     helm's own objects must be those of the plan; they get its replicas and networks, and our labels
+//! apply     helm's own objects must be those of the plan; they get its replicas, networks and images, and our labels
 //! ```
 
 use crate::amount;
@@ -143,7 +143,10 @@ pub(crate) fn change(
     policies: &[&VimPolicy],
 ) -> Result<Vec<u8>, String> {
     let rendered = items(chart, rendered).map_err(|error| error.to_string())?;
-    let items = as_planned(rendered, (chart, planned), namespace)?;
+    let mut items = as_planned(rendered, (chart, planned), namespace)?;
+    for item in &mut items {
+        chart.images.resolve(&mut item.object);
+    }
     let mut plan = Plan {
         namespace: namespace.to_owned(),
         stages: vec![items],
@@ -208,6 +211,7 @@ fn copy_size(object: &mut Value, planned: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image_references::ImageReferences;
     use crate::item::item_for_test;
     use serde_json::json;
     use vnfm_core::ports::Budget;
@@ -228,6 +232,7 @@ mod tests {
             rendered: [ChartRelease::key(&planned[0], "mine")].into(),
             budget: Budget::default(),
             hooks: Vec::new(),
+            images: ImageReferences::default(),
         };
         let owner = Ownership {
             installation_id: "inst-1".into(),

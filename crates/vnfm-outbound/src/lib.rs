@@ -15,6 +15,7 @@
 //! | `destinations.rs` | address checks before and during connecting |
 //! | `client.rs` | a client with the limits of one purpose |
 //! | `body.rs` | response bodies, read completely or in pieces, up to a limit |
+//! | `upload.rs` | a request body that a thread writes |
 //! | [`hyper`] | the same limits for a client built on hyper |
 //!
 //! An address that the operator wrote into the configuration is trusted ([`Destinations::anywhere`],
@@ -25,11 +26,13 @@ mod client;
 mod destinations;
 pub mod hyper;
 mod networks;
+mod upload;
 
 pub use body::{Pieces, ReadError, read};
 pub use client::{Allowed, Client, Policy, Tls, Trust, error_chain, without_credentials};
 pub use destinations::{Destinations, Forbidden, Machine, ThisMachine, is_forbidden};
 pub use networks::Networks;
+pub use upload::written;
 // For building a request and reading the head of a response.
 pub use reqwest::{
     Body, Certificate, Error, Method, RequestBuilder, Response, StatusCode, Url, header,

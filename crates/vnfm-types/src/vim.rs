@@ -19,7 +19,8 @@ pub const HELM: &str = "ETSINFV.HELM.V_3";
 /// `accessInfo {username, password, project, projectDomain, userDomain, region, interface}` or
 /// `{applicationCredentialId, applicationCredentialSecret}`. Kubernetes: `interfaceInfo {endpoint,
 /// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
-/// `extra {namespace, ssl_ca_cert_hash}`; `certificate_key` is a secret and belongs in `accessInfo`.
+/// `extra {namespace, ssl_ca_cert_hash}`; the registry for images of packages: `interfaceInfo {registry, registry_prefix,
+/// registry_ca_cert, registry_token_hosts[]}`, `accessInfo {registry_username, registry_password}`; `certificate_key` is a secret and belongs in `accessInfo`.
 ///
 /// `Debug` prints neither `accessInfo` nor `extra`.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]

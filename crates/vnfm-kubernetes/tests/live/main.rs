@@ -18,6 +18,8 @@ mod heal;
 #[cfg(test)]
 mod helm_account;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod kubevirt;
 #[cfg(test)]
 mod links;
@@ -43,6 +45,9 @@ mod real;
 mod remove;
 #[cfg(test)]
 mod requested;
+#[cfg(test)]
+#[path = "../../../vnfm-registry/tests/it/running.rs"]
+mod running;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]

@@ -375,7 +375,8 @@ topology_template:
       properties: {descriptor_id: b1bb0ce7, descriptor_version: '1.0', provider: Us, product_name: Web, software_version: '1.0',
         vnfm_info: [vnfm], flavour_id: simple, flavour_description: one}
 ";
-const WEB_SERVER: &str = "    WebServer:
+/// Its unit `web`, of one to three containers.
+pub(crate) const WEB_SERVER: &str = "    WebServer:
       type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
       properties: {name: web, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 3}}
     WebCP:
