@@ -84,9 +84,8 @@ impl ImageReferences {
             let Some(reference) = image.as_str().map(Reference::parse) else {
                 continue;
             };
-            let known = self.0.iter();
-            let mut known = known.filter(|known| reference.means(&known.name, &known.digest));
-            let Some(known) = known.next() else {
+            let means = |known: &&Known| reference.means(&known.name, &known.digest);
+            let Some(known) = self.0.iter().find(means) else {
                 continue;
             };
             used.insert(known.digest.clone());

@@ -12,6 +12,7 @@ use crate::errors::{NO_REGISTRY, REGISTRY, REGISTRY_UNAVAILABLE};
 use crate::image_references::{ImageReferences, repository};
 use crate::manifests::Plan;
 use jiff::SignedDuration;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -173,7 +174,7 @@ fn report(cx: &VimCall<'_>, image: &Image, pushed: &Pushed) {
 
 /// The images of the package that the plan uses.
 fn used<'a>(plan: &'a Plan, package: &'a Package) -> impl Iterator<Item = &'a OciImage> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let images = package.images().iter();
     images.filter(move |image| plan.images.contains(&image.digest) && seen.insert(&image.name))
 }

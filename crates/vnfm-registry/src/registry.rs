@@ -40,7 +40,7 @@ pub struct Registry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
     /// It is deleted, or did not exist.
-    Gone,
+    Absent,
     /// The registry allows no deletion.
     NotAllowed,
 }
@@ -123,9 +123,9 @@ impl Registry {
         let call = self.call(&action, Method::DELETE, repository, &path)?;
         let response = self.send(&call).await?;
         match response.status() {
-            StatusCode::NOT_FOUND => Ok(Deleted::Gone),
+            StatusCode::NOT_FOUND => Ok(Deleted::Absent),
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => Ok(Deleted::NotAllowed),
-            _ => succeeded(&action, response).await.map(|_| Deleted::Gone),
+            _ => succeeded(&action, response).await.map(|_| Deleted::Absent),
         }
     }
 

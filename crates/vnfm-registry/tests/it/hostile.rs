@@ -125,9 +125,9 @@ async fn a_failing_registry_is_unavailable() {
     let registry = Server::start(|_| "503 Service Unavailable".into()).await;
     let error = push_to(&registry).await;
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
-    let gone = Server {
+    let closed = Server {
         port: 1,
         seen: Arc::default(),
     };
-    assert_eq!(push_to(&gone).await.kind, ErrorKind::Unavailable);
+    assert_eq!(push_to(&closed).await.kind, ErrorKind::Unavailable);
 }

@@ -25,14 +25,14 @@ async fn an_image_is_pushed_once_tagged_and_deleted() {
         "nothing is read twice"
     );
     let deleted = registry.delete("acme/web", &image.digest).await.unwrap();
-    assert_eq!(deleted, Deleted::Gone);
+    assert_eq!(deleted, Deleted::Absent);
     assert_eq!(
         registry.digest("acme/web", &image.digest).await.unwrap(),
         None
     );
     assert_eq!(registry.digest("acme/web", "1.0").await.unwrap(), None);
     let again = registry.delete("acme/web", &image.digest).await.unwrap();
-    assert_eq!(again, Deleted::Gone);
+    assert_eq!(again, Deleted::Absent);
 }
 
 #[tokio::test]
