@@ -253,7 +253,7 @@ impl BackgroundTasks {
             if self.follows_vims {
                 engine.follow_vims().await;
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         // A failed task does not end the others: operations are driven until the server stops in order.
         tokio::select! {

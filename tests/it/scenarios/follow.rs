@@ -12,7 +12,7 @@ use super::testbed_in;
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 /// How long a change may take to the record.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Scene {
     sim: Simulator,

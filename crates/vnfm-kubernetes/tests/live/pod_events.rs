@@ -9,7 +9,7 @@ use std::time::Duration;
 use vnfm_core::ports::{Clock, InfraDriver as _, Observes as _, PortError, Recorded, VimEvent};
 
 /// Longest wait for an event.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) type Events<'a> = BoxStream<'a, Result<VimEvent, PortError>>;
 
