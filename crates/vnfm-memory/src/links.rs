@@ -8,12 +8,12 @@ use vnfm_types::LinkState;
 const WHAT: &str = "shared virtual link";
 
 pub(crate) fn add(state: &mut State, record: LinkRecord) -> Result<(), StoreError> {
-    let name = &record.link.spec.name;
-    let is_taken = state.links.iter().any(|((tenant, _), known)| {
-        *tenant == record.tenant
-            && (known.link.id == record.link.id || known.link.spec.name == *name)
-    });
-    if is_taken {
+    let (new, name) = (&record.link, &record.link.spec.name);
+    let is_same = |known: &LinkRecord| {
+        let is_own = known.tenant == record.tenant;
+        is_own && (known.link.id == new.id || known.link.spec.name == *name)
+    };
+    if state.links.iter().any(|(_, known)| is_same(known)) {
         return Err(StoreError::Exists {
             what: WHAT,
             id: name.clone(),
