@@ -74,6 +74,15 @@ impl Installer<'_> {
         master: &Machine<'_>,
         token: &Secret,
     ) -> Result<Secret, DriverError> {
+        let step = "certificates";
+        if master.state(step).await? == StepState::Running
+            && let Err(error) = master.finish(step).await
+        {
+            // It belongs to an earlier attempt, whose key is unknown.
+            self.cx.info(&error.detail);
+        }
+        // Its token would stay until it expires.
+        delete_secrets(master, &certificate_secrets(master).await?).await?;
         let key = Secret::new(hex::encode(random_bytes::<32>(master)?));
         let version = master.run("join", "kubeadm version -o short").await?.stdout;
         let text = config::init(
@@ -82,13 +91,6 @@ impl Installer<'_> {
             (token.reveal(), Some(&key)),
         );
         let path = format!("{FOLDER}/certificates.yaml");
-        let step = "certificates";
-        if master.state(step).await? == StepState::Running
-            && let Err(error) = master.finish(step).await
-        {
-            // It belongs to an earlier attempt, whose key is unknown.
-            self.cx.info(&error.detail);
-        }
         let line = format!(
             "kubeadm init phase upload-certs --upload-certs --skip-certificate-key-print --config {path}"
         );
