@@ -88,7 +88,10 @@ fn the_schema_marks_secret_and_required_members() {
     );
     let actions = declaration.hooks["operate_end"].parameters.clone().unwrap();
     let passphrase = &actions["properties"]["etcd_passphrase"];
-    assert!(passphrase.to_string().contains("\"writeOnly\":true") || passphrase["$ref"].is_string(), "{actions}");
+    assert!(
+        passphrase.to_string().contains("\"writeOnly\":true") || passphrase["$ref"].is_string(),
+        "{actions}"
+    );
     let master = &schema["$defs"]["MasterNode"];
     for secret in ["password", "private_key"] {
         assert_eq!(master["properties"][secret]["writeOnly"], true, "{master}");
