@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
-use vnfm_plugin_sdk::{ErrorKind, HttpRequest};
+use vnfm_plugin_sdk::{ErrorKind, HttpRequest, HttpResponse};
 
 /// How often in a row a call may fail, and the interval between attempts.
 const MAX_FAILURES: u32 = 40;
@@ -455,7 +455,7 @@ impl Api<'_> {
         let mut failed = 0;
         loop {
             let reason = match self.cx.http(request.clone()).await {
-                Ok(response) if !matches!(response.status, 502..=504) => {
+                Ok(response) if !is_transient(&response) => {
                     let body = serde_json::from_str(&response.body);
                     let body = body.unwrap_or_else(|_| Value::Object(Map::new()));
                     return Ok(Response {
@@ -480,6 +480,12 @@ impl Api<'_> {
     }
 }
 
+/// Whether an API server responds like this only while it starts: behind a proxy, or until it has loaded its roles.
+fn is_transient(response: &HttpResponse) -> bool {
+    let has_no_roles = response.body.contains("RBAC: ") && response.body.contains(" not found");
+    matches!(response.status, 502..=504) || (response.status == 403 && has_no_roles)
+}
+
 fn node_path(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
 }
@@ -500,8 +506,26 @@ fn unexpected_response(verb: &str, path: &str, response: &Response) -> DriverErr
 
 #[cfg(test)]
 mod tests {
-    use super::{ClusterNode, Pod, Response};
+    use super::{ClusterNode, Pod, Response, is_transient};
     use serde_json::json;
+    use vnfm_plugin_sdk::HttpResponse;
+
+    #[test]
+    fn an_api_server_that_starts_knows_no_roles_yet() {
+        let starting = r#"{"message":"pods is forbidden: User \"u\" cannot get resource \"pods\": RBAC: clusterrole.rbac.authorization.k8s.io \"cluster-admin\" not found"}"#;
+        let forbidden =
+            r#"{"message":"pods is forbidden: User \"u\" cannot get resource \"pods\""}"#;
+        for (status, body, transient) in [
+            (403, starting, true),
+            (403, forbidden, false),
+            (404, starting, false),
+            (503, "", true),
+            (200, "{}", false),
+        ] {
+            let response = HttpResponse::new(status, body);
+            assert_eq!(is_transient(&response), transient, "{status} {body}");
+        }
+    }
 
     #[test]
     fn a_blocked_eviction_names_the_budget() {

@@ -171,8 +171,8 @@ async fn list(host: &Machine<'_>) -> Result<Object, DriverError> {
 ///
 /// # Errors
 ///
-/// `no-snapshot` if no node that responds has it, `other-cluster` if it is that of another cluster, both before anything
-/// changes; `etcd-failed` if the passphrase is another.
+/// Before anything changes: `no-snapshot` if no node that responds has it, `other-cluster` if it is that of another cluster,
+/// `etcd-failed` if the passphrase is another.
 pub(crate) async fn restore(
     cx: &HookContext,
     plan: &Plan,
@@ -181,6 +181,7 @@ pub(crate) async fn restore(
     let (name, passphrase) = (params.snapshot()?, params.passphrase()?);
     let (node, others) = find(cx, plan, name).await?;
     let host = Machine::new(cx, plan, node);
+    verify(&host, name, passphrase).await?;
     let id = operation_id(cx, plan, RESTORING).await?;
     for other in &others {
         cx.progress(10, &format!("stopping etcd on `{}`", other.name))
@@ -224,6 +225,13 @@ pub(crate) async fn restore(
     Ok(Effects::none()
         .register_vim(access.into_vim(&plan.vim_name))
         .message(message))
+}
+
+/// Decrypts a snapshot, and throws the result away.
+async fn verify(host: &Machine<'_>, name: &str, passphrase: &Secret) -> Result<(), DriverError> {
+    let file = put_passphrase(host, passphrase).await?;
+    let line = format!("{RUN} verify {name} {file}");
+    host.step_with(PHASE, &file, &line).await
 }
 
 /// The first control-plane node with the snapshot, and the others that respond.

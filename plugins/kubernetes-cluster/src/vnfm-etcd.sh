@@ -3,6 +3,7 @@
 #   vnfm-etcd name                                a name for a new snapshot: the beginning of the CA's SHA-256, and the time
 #   vnfm-etcd save NAME PASSPHRASE_FILE KEEP      takes the snapshot NAME, unless it exists, and keeps the last KEEP
 #   vnfm-etcd list                                NAME, size in bytes and SHA-256 of each snapshot
+#   vnfm-etcd verify NAME PASSPHRASE_FILE         whether the passphrase is that of the snapshot
 #   vnfm-etcd restore NAME PASSPHRASE_FILE MEMBER PEER_URL ID   makes NAME the data of a cluster of this one MEMBER, once for each ID
 #   vnfm-etcd stop                                stops etcd and the API server until the host is reset
 # etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before.
@@ -25,6 +26,10 @@ tool() {
     "$(from_manifest 'image: *')" "vnfm-etcd-$$" "$@"
 }
 cipher() { openssl enc -aes-256-cbc -salt -pbkdf2 -iter 600000 -md sha256 "$@"; }
+decrypt() {
+  cipher -d -in "$snapshots/$1.db.enc" -pass "file:$2" || {
+    echo "the passphrase is not that of the snapshot $1, or the file is damaged" >&2; exit 3; }
+}
 stop_pods() {
   mkdir -p "$stopped"
   for pod in kube-apiserver etcd; do
@@ -57,12 +62,13 @@ list)
     [ -e "$file" ] || continue
     name=${file##*/}; echo "${name%.db.enc} $(wc -c <"$file") $(sha256sum "$file" | cut -d' ' -f1)"
   done ;;
+verify)
+  decrypt "$2" "$3" >/dev/null ;;
 restore)
   name=$2 passphrase=$3 member=$4 peer=$5 id=$6 data=$(from_manifest '- --data-dir=')
   if [ ! -e "$data/vnfm-restored-$id" ]; then
     trap 'rm -f "$snapshots/old.db"' EXIT
-    cipher -d -in "$snapshots/$name.db.enc" -out "$snapshots/old.db" -pass "file:$passphrase" || {
-      echo "the passphrase is not that of the snapshot $name, or the file is damaged" >&2; exit 3; }
+    decrypt "$name" "$passphrase" >"$snapshots/old.db"
     rm -rf "$data/vnfm-new"
     tool etcdutl snapshot restore "$snapshots/old.db" --name "$member" --initial-cluster "$member=$peer" \
       --initial-cluster-token "vnfm-$id" --initial-advertise-peer-urls "$peer" --data-dir "$data/vnfm-new" \
@@ -78,5 +84,5 @@ restore)
 stop)
   stop_pods ;;
 *)
-  echo "usage: vnfm-etcd name|save|list|restore|stop …" >&2; exit 2 ;;
+  echo "usage: vnfm-etcd name|save|list|verify|restore|stop …" >&2; exit 2 ;;
 esac

@@ -29,8 +29,9 @@ pub(super) fn vnfm_etcd(shell: &Shell, words: &[&str]) -> Output {
             save(host, (name, passphrase), keep.parse().unwrap_or(1))
         }
         ["list"] => Ok(list(host)),
+        ["verify", name, passphrase] => decrypt(host, (name, passphrase)).map(|_| String::new()),
         ["restore", name, passphrase, _, _, id] => restore(host, (name, passphrase), id),
-        _ => Err("usage: vnfm-etcd name|save|list|restore …\n".to_owned()),
+        _ => Err("usage: vnfm-etcd name|save|list|verify|restore …\n".to_owned()),
     };
     result.map_or_else(|error| Output::fail(3, error), Output::ok)
 }
@@ -75,10 +76,8 @@ fn list(host: &Host) -> String {
     lines(shown)
 }
 
-fn restore(host: &Host, (name, passphrase): (&str, &str), id: &str) -> Result<String, String> {
-    if host.disk().text(RESTORED).as_deref() == Some(id) {
-        return Ok(String::new());
-    }
+/// The content of a snapshot, if the passphrase is the one that it was saved with.
+fn decrypt(host: &Host, (name, passphrase): (&str, &str)) -> Result<Value, String> {
     let secret = host.disk().read(passphrase).ok_or("no passphrase file\n")?;
     let content = host
         .disk()
@@ -90,6 +89,14 @@ fn restore(host: &Host, (name, passphrase): (&str, &str), id: &str) -> Result<St
             "the passphrase is not that of the snapshot {name}, or the file is damaged\n"
         ));
     }
+    Ok(content)
+}
+
+fn restore(host: &Host, snapshot: (&str, &str), id: &str) -> Result<String, String> {
+    if host.disk().text(RESTORED).as_deref() == Some(id) {
+        return Ok(String::new());
+    }
+    let content = decrypt(host, snapshot)?;
     cluster(host)
         .ok_or("no cluster\n")?
         .restore(&content["objects"]);
