@@ -141,15 +141,15 @@ fn objects(text: &str) -> Result<Vec<Value>, String> {
     let mut found = Vec::new();
     for document in serde_yaml::Deserializer::from_str(text) {
         let mut object = Value::deserialize(document).map_err(|error| error.to_string())?;
-        match object["items"].take() {
-            Value::Array(items) if object["kind"] == "List" => found.extend(items),
-            _ if object.is_null() => {}
-            items => {
-                if !items.is_null() {
-                    object["items"] = items;
-                }
+        let is_list = object["kind"] == "List";
+        match object.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) if is_list => found.extend(items),
+            Some(items) => {
+                object["items"] = items;
                 found.push(object);
             }
+            None if object.is_null() => {}
+            None => found.push(object),
         }
     }
     if found.iter().all(Value::is_object) {

@@ -2,6 +2,8 @@
 
 use crate::lab::RealClock;
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -120,6 +122,9 @@ impl EngineSide {
             }
             HookCall::Http(request) => http(&request).await,
             HookCall::Artifacts => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
+            HookCall::Artifact(path) => {
+                Ok(json!({ "contentBase64": STANDARD.encode(&self.package[&path]) }))
+            }
             HookCall::Recall(key) => {
                 Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&scoped(key)) }))
             }
