@@ -146,6 +146,12 @@ fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
         Host::new(&scenario.real, HOSTS[0]).inside(served)
     );
 
+    renew_login(&scenario);
+    back_up_and_restore(&scenario, &next, &master);
+    scenario.end();
+}
+
+fn renew_login(scenario: &Scenario) {
     let secrets = "get secret -n kube-system -o name";
     scenario.act("renew_login", &json!({}));
     assert!(
@@ -163,7 +169,9 @@ fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
         "{left}"
     );
     scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
+}
 
+fn back_up_and_restore(scenario: &Scenario, next: &Path, master: &str) {
     scenario.import(HOSTS[0], &next.join("images"));
     let note = |text: &str| {
         scenario
@@ -178,7 +186,7 @@ fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
     };
     note("before");
     let shown = scenario.act("backup", &json!({ "etcd_passphrase": PASSPHRASE }));
-    let snapshots = shown["metadata"]["etcdSnapshots"][&master]
+    let snapshots = shown["metadata"]["etcdSnapshots"][master]
         .as_object()
         .unwrap();
     println!("{snapshots:?}");
@@ -198,7 +206,6 @@ fn certificates_and_login_are_renewed_and_a_snapshot_is_restored() {
             .wait_until_ready(&host.to_lowercase(), true, Duration::from_mins(2));
     }
     scenario.inside.assert_b_recorded(&scenario.testbed, 2);
-    scenario.end();
 }
 
 /// The next release of VNF-A with the archives, in this folder.
@@ -206,15 +213,11 @@ fn package(next: &Path, folder: &Path) -> String {
     let package = copy("vnf-a-k8s-cluster-2", folder);
     let archives = package.join("Files/kubernetes/packages");
     std::fs::create_dir_all(&archives).unwrap();
-    let manifest = package.join("vnf-a.mf");
-    let mut sources = std::fs::read_to_string(&manifest).unwrap();
     for archive in std::fs::read_dir(next.join("archives")).unwrap() {
         let archive = archive.unwrap();
         let name = archive.file_name().into_string().unwrap();
         std::fs::copy(archive.path(), archives.join(&name)).unwrap();
-        sources += &format!("Source: Files/kubernetes/packages/{name}\n");
     }
-    std::fs::write(manifest, sources).unwrap();
     package.to_str().unwrap().to_owned()
 }
 

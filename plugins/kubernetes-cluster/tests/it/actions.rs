@@ -212,7 +212,7 @@ impl Lab {
         self.forget_checkpoints();
         let snapshots = effects.metadata["etcdSnapshots"]["m1"].as_object().unwrap();
         assert!(snapshots.len() <= keep as usize, "{snapshots:?}");
-        snapshots.keys().last().unwrap().clone()
+        snapshots.keys().next_back().unwrap().clone()
     }
 
     async fn restore(
