@@ -6,7 +6,8 @@ mod login_binding;
 mod tested;
 
 pub(crate) use connections::{
-    Connections, as_port_error, check_registered, name_by_id, of_connections, without_access_info,
+    Connections, as_port_error, check_registered, choose, name_by_id, of_connections, repeats,
+    without_access_info,
 };
 pub(crate) use handle::{VimHandle, connection_of};
 pub(crate) use login_binding::check_login_bound;

@@ -309,14 +309,20 @@ fn scaling_follows_aspects_and_their_steps() {
         Ok(BTreeMap::from([("V".to_owned(), 4)]))
     );
     assert_eq!(scaled(&two, "a", ScaleIn, 1), Ok(one.clone()));
-    let several = scaling("{scale: {scaling_by_more_than_one_step_supported: true}}");
-    assert_eq!(several.scaled(&begin, "a", ScaleOut, 2), Ok(two));
+    // A VNFD that says nothing about scaling allows several steps, too.
+    for silent in [
+        "{scale: {scaling_by_more_than_one_step_supported: true}}",
+        "{}",
+    ] {
+        let several = scaling(silent);
+        assert_eq!(several.scaled(&begin, "a", ScaleOut, 2), Ok(two.clone()));
+    }
 }
 
 #[test]
 fn scaling_beyond_aspects_or_profiles_is_refused() {
     use ScaleDirection::{ScaleIn, ScaleOut};
-    let flavour = scaling("{}");
+    let flavour = scaling("{scale: {scaling_by_more_than_one_step_supported: false}}");
     let begin = status(&[("a", 0), ("b", 0)]);
     let two = status(&[("a", 2), ("b", 0)]);
     for (from, aspect, direction, steps, expected) in [

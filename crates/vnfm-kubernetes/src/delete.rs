@@ -1,4 +1,5 @@
-//! Deletes the stages in reverse, each completely before the next one; then the namespace, if we created it.
+//! Deletes the stages in reverse, each completely before the next one; then the namespace, if we created it; then the VNF's
+//! volumes, which claims of the namespace may hold until then.
 //!
 //! Objects that are not ours remain: nothing is deleted by its name alone, always by its UID. A handle that was lost in a
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
@@ -149,7 +150,7 @@ impl CreatedObject {
     }
 }
 
-/// Deletes `stages` in order, then the namespace if it is ours, else our remaining objects in it.
+/// Deletes `stages` in order, then the namespace if it is ours, else our remaining objects in it; then the volumes.
 ///
 /// # Errors
 ///
@@ -166,7 +167,7 @@ pub(crate) async fn delete_stages(
     for (done, stage) in stages.iter().enumerate() {
         let stage: Vec<Target> = stage
             .iter()
-            .filter(|target| **target != own)
+            .filter(|target| **target != own && !is_volume(target))
             .cloned()
             .collect();
         delete_objects(cx, session, &stage, grace).await?;
@@ -174,9 +175,28 @@ pub(crate) async fn delete_stages(
         cx.watcher
             .progress(percent, &format!("{} of {total} stages deleted", done + 1));
     }
-    match find_metadata(session, &own).await {
+    delete_rest(cx, session, &own, grace).await?;
+    let volumes = stages.iter().flatten().filter(|target| is_volume(target));
+    let volumes: Vec<Target> = volumes.cloned().collect();
+    delete_objects(cx, session, &volumes, grace).await
+}
+
+/// Whether it is a `PersistentVolume`, which a claim that a `StatefulSet` made keeps from being deleted.
+fn is_volume(target: &Target) -> bool {
+    target.resource.group.is_empty() && target.resource.kind == "PersistentVolume"
+}
+
+/// Deletes the namespace if it is ours, else our remaining objects in it.
+async fn delete_rest(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    own: &Target,
+    grace: Option<u32>,
+) -> Result<(), PortError> {
+    let namespace = own.name.as_str();
+    match find_metadata(session, own).await {
         Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => {
-            delete_namespace(cx, session, &own, grace).await
+            delete_namespace(cx, session, own, grace).await
         }
         Ok(Some(_)) => delete_leftovers(cx, session, namespace, grace).await,
         Ok(None) => Ok(()),

@@ -47,6 +47,7 @@ mod difference;
 mod driver;
 pub mod errors;
 mod expiry;
+mod file_modes;
 mod heal;
 mod helm_errors;
 mod http;

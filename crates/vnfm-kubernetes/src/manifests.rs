@@ -10,6 +10,7 @@
 
 use crate::charts::ChartRelease;
 use crate::errors::{MANIFEST, VALUE};
+use crate::file_modes;
 use crate::identifiers::is_label;
 use crate::item::Item;
 use crate::kind_order;
@@ -337,7 +338,7 @@ fn skip_blank_lines(document: &mut (usize, &str)) {
     }
 }
 
-fn collect(object: Value, location: &str, items: &mut Vec<Item>) -> Result<(), PortError> {
+fn collect(mut object: Value, location: &str, items: &mut Vec<Item>) -> Result<(), PortError> {
     if object.is_null() {
         return Ok(());
     }
@@ -367,6 +368,9 @@ fn collect(object: Value, location: &str, items: &mut Vec<Item>) -> Result<(), P
             .into_iter()
             .try_for_each(|object| collect(object, location, items));
     }
+    if is_review(&api_version, &kind) {
+        return Ok(());
+    }
     let Some(name) = text("/metadata/name") else {
         let hint = if object.pointer("/metadata/generateName").is_some() {
             "; `generateName` cannot be applied twice"
@@ -379,6 +383,7 @@ fn collect(object: Value, location: &str, items: &mut Vec<Item>) -> Result<(), P
         ));
     };
     let namespace = text("/metadata/namespace");
+    file_modes::read_octal(&mut object);
     items.push(Item {
         api_version,
         kind,
@@ -388,6 +393,13 @@ fn collect(object: Value, location: &str, items: &mut Vec<Item>) -> Result<(), P
         object,
     });
     Ok(())
+}
+
+/// Whether it asks the API server a question, such as a `SubjectAccessReview`: no object comes of it, so none is created.
+fn is_review(api_version: &str, kind: &str) -> bool {
+    let group = api_version.split_once('/').map(|(group, _)| group);
+    let asks = ["authentication.k8s.io", "authorization.k8s.io"].map(Some);
+    kind.ends_with("Review") && asks.contains(&group)
 }
 
 fn scalar_error(location: &str, name: &str, given: &str) -> PortError {
@@ -447,6 +459,19 @@ mod tests {
                 ("b".to_owned(), "f:10".to_owned())
             ]
         );
+    }
+
+    #[test]
+    fn reviews_are_left_out_as_the_api_server_keeps_no_object_of_them() {
+        let text = "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectRulesReview\nspec: {namespace: a}\n---\n\
+                    apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: t}\n---\n\
+                    apiVersion: example.org/v1\nkind: CodeReview\nmetadata: {name: c}\n";
+        let kinds: Vec<String> = items(text)
+            .unwrap()
+            .into_iter()
+            .map(|one| one.kind)
+            .collect();
+        assert_eq!(kinds, ["CodeReview"]);
     }
 
     #[test]

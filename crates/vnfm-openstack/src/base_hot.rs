@@ -19,7 +19,7 @@ use crate::hot_templates::Templates;
 use crate::hot_text::yaml;
 use crate::nfv_layout::Sources;
 use crate::resolved::{FoundImage, Needs, Resolved};
-use crate::{base_hot_sizes, heat_files, nfv_layout, user_data, vnfc_resources};
+use crate::{base_hot_sizes, heat_files, managed_links, nfv_layout, user_data, vnfc_resources};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use vnfm_core::is_secret_name;
@@ -43,6 +43,7 @@ pub(crate) fn template(
     };
     let parameters = parameters(hot, &sources)?;
     let mut template = templates.top;
+    managed_links::apply(&mut template, &resolved.managed, &hot.template)?;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
     let files = heat_files::files(blueprint, hot, &template)?;
@@ -120,6 +121,7 @@ fn assumed(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Resolved {
         flavors: needs.flavors.iter().map(name).collect(),
         images,
         networks: links.iter().map(|link| name(&link.id)).collect(),
+        managed: blueprint.deployment.placement.managed_links.clone(),
         ..Resolved::default()
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | flavor of a VDU, image of a VDU or volume | used, found by id or else by name |
 //! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone`, or `locationConstraints` of the VDU or VNFC in `nfv` |
-//! | externally managed internal link | ports on that network; no network is created |
+//! | externally managed internal link | ports on that network; no network is created, also where a Base HOT has one ([`managed_links`](crate::managed_links)) |
 //! | resource group | must be the login's project |
 
 use crate::blueprint::{Blueprint, unsupported};
@@ -29,7 +29,6 @@ pub(crate) async fn check_supported(
         return Ok(());
     }
     check_names(granted, needs)?;
-    check_managed_links(blueprint)?;
     zone_check::check(cloud, blueprint)?;
     check_resource_groups(cloud, granted).await?;
     check_zones(cloud, granted).await
@@ -89,17 +88,6 @@ async fn check_zones(cloud: &Cloud<'_>, granted: &Granted) -> Result<(), PortErr
             let text = format!("zone `{zone}`; the cloud has {}", zones.join(", "));
             Err(unsupported(&text).on(zone))
         }
-        None => Ok(()),
-    }
-}
-
-/// Refuses networks in place of those that the package's template creates.
-fn check_managed_links(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
-    let mut links = blueprint.deployment.placement.managed_links.keys();
-    match links.next().filter(|_| blueprint.base_hot.is_some()) {
-        Some(link) => Err(unsupported(&format!(
-            "a network for link `{link}`, which the template creates itself"
-        ))),
         None => Ok(()),
     }
 }

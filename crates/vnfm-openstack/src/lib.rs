@@ -43,6 +43,7 @@ mod hot_text;
 mod image_body;
 mod inventory;
 mod keystone_login;
+mod managed_links;
 mod neutron;
 mod nfv_layout;
 mod nova;

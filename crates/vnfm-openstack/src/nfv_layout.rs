@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId, desired_capacity, locationConstraints}, <storage>: {image, vcImageId}}
-//! CP:  {<cp>: {network, fixed_ips}}
+//! CP:  {<cp>: {network, fixed_ips, port}}
 //! ```
 //! As in Tacker's `StandardUserData`, a template can read the entry of one VNFC: `<vdu>-<index>`, `<storage>-<index>`,
-//! `<cp>-<index>`, with the VNFC's own zone and addresses. `additionalParams.nfv` of the request is merged into all of it
+//! `<cp>-<index>`, with the VNFC's own zone and addresses, and an empty `name`, for which Heat makes one. `additionalParams.nfv` of the request is merged into all of it
 //! (RFC 7396); what it gives for a VDU, storage or CP also applies to the entries of its VNFCs.
 
 use crate::blueprint::{Blueprint, RequestedAddress, addresses};
@@ -13,6 +13,7 @@ use crate::hot_templates::Templates;
 use crate::resolved::Resolved;
 use crate::vnfc_names::vnfc_name;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use vnfm_core::merge_patch;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::BaseHot;
@@ -113,7 +114,7 @@ fn cps(from: &Sources<'_>) -> Map<String, Value> {
     cpds.map(|data| entry(&data.cpd_id)).collect()
 }
 
-/// The network of a CP, and the addresses of its `index`-th instance.
+/// The network of a CP, and the addresses and existing port of its `index`-th instance.
 fn cp(from: &Sources<'_>, cpd: &str, index: u32) -> Map<String, Value> {
     let network = from.resolved.network_of(from.blueprint, cpd);
     let mut cp = Map::from_iter([("network".to_owned(), json!(network))]);
@@ -121,6 +122,9 @@ fn cp(from: &Sources<'_>, cpd: &str, index: u32) -> Map<String, Value> {
     if !fixed.is_empty() {
         cp.insert("fixed_ips".into(), Value::Array(fixed));
     }
+    let binding = from.blueprint.ext_cp_binding(cpd);
+    let port = binding.and_then(|binding| binding.port(index));
+    cp.extend(port.map(|port| ("port".to_owned(), json!(port))));
     cp
 }
 
@@ -139,7 +143,11 @@ fn entry_of_vnfc(
     }
     if flavour.vdus.contains_key(stem) {
         let zone = blueprint.deployment.placement.zone_of(stem, index);
-        return exists(stem).then(|| vdu(from, stem, zone));
+        let entry = exists(stem).then(|| vdu(from, stem, zone));
+        return entry.map(|mut entry| {
+            entry.insert("name".to_owned(), json!(""));
+            entry
+        });
     }
     let storage = flavour.storages.get(stem)?;
     storage.image.as_ref()?;
@@ -155,6 +163,18 @@ pub(crate) fn fixed_ips(blueprint: &Blueprint<'_>, cpd: &str, index: u32) -> Vec
     let requested = config.map(|(_, config)| addresses(config));
     let requested = requested.unwrap_or_default().into_iter();
     requested.map(fixed_ip).collect()
+}
+
+/// The ports of a Base HOT's CPs in whose place `additionalParams.nfv` names others.
+pub(crate) fn replaced_ports<'a>(blueprint: &Blueprint<'a>) -> BTreeSet<&'a str> {
+    let requested = blueprint.deployment.additional_params.get("nfv");
+    let requested = requested.filter(|_| blueprint.base_hot.is_some());
+    let cps = requested.and_then(|nfv| nfv[CP].as_object());
+    let named = cps.into_iter().flatten();
+    let named = named.filter(|(_, entry)| entry["port"].is_string());
+    named
+        .filter_map(|(cpd, _)| blueprint.ext_cp_binding(cpd)?.port(0))
+        .collect()
 }
 
 fn fixed_ip(requested: RequestedAddress) -> Value {

@@ -13,7 +13,7 @@ use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::keystone_login::Cloud;
 use crate::nova::{Flavor, Limits};
 use crate::resolved::{FoundImage, Needs, Resolved, known, recorded_instances};
-use crate::{base_hot, glance, grant_constraints, neutron, nova};
+use crate::{base_hot, glance, grant_constraints, neutron, nfv_layout, nova};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Convergence, PortError};
 use vnfm_descriptor::{Flavour, SwImage, Vdu};
@@ -154,13 +154,15 @@ pub(crate) async fn present(
     Ok(resolved)
 }
 
-/// Checks that the ports in the request exist.
+/// Checks that the ports in the request exist, except those in whose place `additionalParams.nfv` names others.
 async fn ports(cloud: &Cloud<'_>, blueprint: &Blueprint<'_>) -> Result<(), PortError> {
+    let replaced = nfv_layout::replaced_ports(blueprint);
     for port in blueprint
         .deployment
         .ext_virtual_links
         .iter()
         .flat_map(|link| &link.ext_link_ports)
+        .filter(|port| !replaced.contains(port.resource_handle.resource_id.as_str()))
     {
         let id = &port.resource_handle.resource_id;
         if neutron::port(cloud, id).await?.is_none() {

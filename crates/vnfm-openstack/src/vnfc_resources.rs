@@ -172,7 +172,7 @@ fn obstacle(blueprint: &Blueprint<'_>, top: &Value, vdu: &str) -> Option<String>
 }
 
 /// Whether a definition refers to a resource.
-fn refers(value: &Value, name: &str) -> bool {
+pub(crate) fn refers(value: &Value, name: &str) -> bool {
     let names = |value: &Value| match value {
         Value::Array(items) => items.iter().any(|item| item == name),
         one => one == name,

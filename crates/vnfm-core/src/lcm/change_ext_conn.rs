@@ -89,6 +89,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     retarget::check_same_vim(requested, &request.vim_connection_info).await?;
     let links = &mut deployment.ext_virtual_links;
     retarget::merge_links(links, &request.ext_virtual_links).map_err(bad)?;
+    retarget::merge_layout(requested, &mut deployment, &request.additional_params);
     target.deployment = Some(retarget::check(requested, deployment).await?);
     Ok(target)
 }

@@ -26,7 +26,7 @@ use super::operation::{
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, outcome};
+use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, outcome, retarget};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
 };
@@ -83,7 +83,7 @@ pub(super) const REGISTER_VIMS: Step = Step::new("register_vims", Processing, |o
     journaled(register_vims(op))
 });
 
-/// A heal changes nothing about what the instance should be. Its VNFCs must exist.
+/// A heal changes nothing about what the instance should be, except values for its templates. Its VNFCs must exist.
 fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: HealVnfRequest = requested.request()?;
     check_vnfcs(requested.instance, &request.vnfc_instance_id)?;
@@ -93,10 +93,13 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let code = &refusal::BAD_PARAMETERS;
         return Err(Refusal::new(Why::Unprocessable, code, what));
     }
-    Ok(Target {
-        replace: replacement(requested.instance, &request),
-        ..requested.unchanged()
-    })
+    let mut target = requested.unchanged();
+    if let Some(deployment) = &mut target.deployment {
+        let params = &request.additional_params;
+        retarget::merge_layout(requested, Arc::make_mut(deployment), params);
+    }
+    target.replace = replacement(requested.instance, &request);
+    Ok(target)
 }
 
 /// Refuses the id of a VNFC that the instance does not have.
@@ -249,7 +252,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     };
     let resource_changes = Some(changes::between(&inventory(&op.instance), &now.inventory));
     let instance = match state {
-        Completed | Failed => Some(with_resources(op, now)?),
+        Completed | Failed => Some(healed(op, now)?),
         FailedTemp => None,
         _ => return Ok(Completion::default()),
     };
@@ -258,6 +261,17 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
         resource_changes,
         ..Completion::default()
     })
+}
+
+/// The instance with these resources, and with the values that the request has for its templates.
+fn healed(op: &Op, now: Recorded) -> Result<InstanceRecord, PortError> {
+    let mut record = with_resources(op, now)?;
+    if let Some(kept) = &mut record.deployment {
+        let (kept, target) = (Arc::make_mut(kept), op.deployment()?);
+        kept.additional_params.clone_from(&target.additional_params);
+        kept.params_changed_by.clone_from(&target.params_changed_by);
+    }
+    Ok(record)
 }
 
 /// The instance with these resources, and with what the hooks want changed.

@@ -92,6 +92,7 @@ pub const STEPS: &[Step] = &[
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let (context, instance) = (requested.context, requested.instance);
     let (tenant, mut request) = (requested.tenant(), requested.request()?);
+    vims::choose(&mut request);
     check_enabled(context, tenant, &instance.vnf_pkg_id).await?;
     let package = requested.package().await;
     let package = package.map_err(Refusal::unprocessable)?;

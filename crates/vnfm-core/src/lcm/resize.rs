@@ -18,7 +18,7 @@ use super::operation::{Completion, GrantNeeds, Requested, Target};
 use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{Op, check_budget, grant_request, hook_vims, outcome};
+use super::{Op, check_budget, grant_request, hook_vims, outcome, retarget};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
 use crate::ports::{
@@ -32,7 +32,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vnfm_descriptor::{Flavour, ScaleError, ScaleStatus, ScaledSize};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
-use vnfm_types::{AspectId, LcmOperationState, ResourceDefinition, VnfcResourceInfo};
+use vnfm_types::{
+    AspectId, KeyValuePairs, LcmOperationState, ResourceDefinition, VnfcResourceInfo,
+};
 
 /// A flavour with scaling aspects.
 pub(super) const SCALES: Support = Support::Flavour(|info| {
@@ -62,9 +64,11 @@ pub(super) const REMOVE: Step = Step::new("remove", Processing, |op| journaled(r
 pub(super) const REGISTER_VIMS: Step =
     heal::REGISTER_VIMS.undone_by(|op| silent(unregister_new_vims(op)));
 
-/// The instance with the size that `scaled` computes from its flavour and its scale status.
+/// The instance with the size that `scaled` computes from its flavour and its scale status, and the values of `params` for
+/// its templates.
 pub(super) async fn target(
     requested: &Requested<'_>,
+    params: &KeyValuePairs,
     scaled: impl FnOnce(&Flavour, &ScaleStatus) -> Result<ScaledSize, ScaleError> + Send,
 ) -> Result<Target, Refusal> {
     let package = requested.package().await;
@@ -87,6 +91,7 @@ pub(super) async fn target(
     let size = scaled(flavour, &levels).map_err(|error| refused(flavour, &error))?;
     let before: BTreeSet<_> = resource_ids(flavour, &deployment);
     deployment.set_size(size);
+    retarget::merge_layout(requested, &mut deployment, params);
     let after = resource_ids(flavour, &deployment);
     let zones = &mut deployment.placement.zones;
     zones.retain(|id, _| after.contains(id) || !before.contains(id));

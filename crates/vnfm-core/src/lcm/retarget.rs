@@ -13,6 +13,7 @@ use super::operation::{Completion, Requested};
 use super::step::{Output, Step, StepOutput, journaled};
 use super::{Op, outcome};
 use crate::deployment::Deployment;
+use crate::patch::merge_patch;
 use crate::ports::Vim as _;
 use crate::ports::{
     Allocation, Convergence, Inventory, PortError, ROLLING_PARAM, Recorded, Rolling,
@@ -26,7 +27,8 @@ use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{
-    ExtVirtualLinkData, LcmOperationState, VimConnectionInfo, VimPolicy, VnfExtCpData,
+    ExtVirtualLinkData, KeyValuePairs, LcmOperationState, VimConnectionInfo, VimPolicy,
+    VnfExtCpData,
 };
 
 /// Logs in, and looks up what the target needs.
@@ -134,6 +136,9 @@ pub(super) async fn check_same_vim(
     };
     let (context, tenant) = (requested.context, requested.tenant());
     let own = &deployment.vim_connection_info;
+    if vims::repeats(own, given) {
+        return Ok(());
+    }
     let (own, _) = vims::of_connections(context, tenant, own).await?;
     let (other, _) = vims::of_connections(context, tenant, given).await?;
     if other.registered_id().is_some() && other.registered_id() == own.registered_id() {
@@ -141,6 +146,26 @@ pub(super) async fn check_same_vim(
     }
     let what = "vimConnectionInfo names another VIM than that of the instance, which stays there";
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what))
+}
+
+/// The parameter with the values of a Base HOT for Tacker, by VDU, VNFC and CP.
+const LAYOUT: &str = "nfv";
+
+/// Merges `additionalParams.nfv` of a request into that of the instance: VNFCs that come or change get their values from it,
+/// and later operations keep them.
+pub(super) fn merge_layout(
+    requested: &Requested<'_>,
+    deployment: &mut Deployment,
+    params: &KeyValuePairs,
+) {
+    let Some(layout) = params.get(LAYOUT) else {
+        return;
+    };
+    let patch = KeyValuePairs::from_iter([(LAYOUT.to_owned(), layout.clone())]);
+    merge_patch(&mut deployment.additional_params, Some(&patch));
+    requested
+        .op_id
+        .clone_into(&mut deployment.params_changed_by);
 }
 
 /// Merges the links of a request into those of an instance (SOL003 4.4.1.10, 4.4.1.11): a configuration replaces the one of

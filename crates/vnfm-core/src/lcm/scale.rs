@@ -73,7 +73,8 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         ScaleType::ScaleIn => ScaleDirection::ScaleIn,
     };
     let (aspect, steps) = (request.aspect_id, request.number_of_steps);
-    resize::target(requested, move |flavour, levels| {
+    let params = &request.additional_params;
+    resize::target(requested, params, move |flavour, levels| {
         let levels = flavour.scaled(levels, &aspect, direction, steps)?;
         flavour.size_at(levels)
     })

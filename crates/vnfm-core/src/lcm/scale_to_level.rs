@@ -75,7 +75,8 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     }
     let levels = request.scale_info.as_deref().unwrap_or_default();
     check_aspects(levels, "scaleInfo")?;
-    resize::target(requested, move |flavour, levels| {
+    let params = &request.additional_params;
+    resize::target(requested, params, |flavour, levels| {
         size(flavour, levels, &request)
     })
     .await

@@ -4,9 +4,9 @@ use super::handle::VimHandle;
 use crate::context::Context;
 use crate::ports::{InfraDriver, InstanceRecord, PortError, StoreError};
 use crate::refusal::{self, Refusal, Why};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use vnfm_types::VimConnectionInfo;
+use vnfm_types::{InstantiateVnfRequest, VimConnectionInfo};
 
 /// The VIM connections of a request or an instance, by their key.
 pub(crate) type Connections = BTreeMap<String, Box<VimConnectionInfo>>;
@@ -25,7 +25,10 @@ pub(crate) async fn of_connections(
     let mut named = connections.iter();
     let (Some((key, given)), None) = (named.next(), named.next()) else {
         let what = "vimConnectionInfo must name exactly one VIM, but names";
-        return Err(bad(format!("{what} {}", connections.len())));
+        let refusal = bad(format!("{what} {}", connections.len()));
+        return Err(refusal.hint(
+            "leave out the others; of an instantiation, the links may name the one that counts: `vimConnectionId`",
+        ));
     };
     let drivers = &context.ports.drivers;
     let path = format!("vimConnectionInfo.{key}");
@@ -76,6 +79,44 @@ pub(crate) async fn of_connections(
         VimHandle::registered(context, &record, tenant, key),
         driver.clone(),
     ))
+}
+
+/// Leaves one of several connections of an instantiation: the one that its links name in `vimConnectionId`; if they name
+/// none, the first by key, provided that all lead to one endpoint. Leaves what is still ambiguous to [`of_connections`].
+pub(crate) fn choose(request: &mut InstantiateVnfRequest) {
+    let links = request.ext_virtual_links.iter();
+    let links = links.map(|link| &link.vim_connection_id);
+    let managed = request.ext_managed_virtual_links.iter();
+    let managed = managed.map(|link| &link.vim_connection_id);
+    let named: BTreeSet<String> = links.chain(managed).flatten().cloned().collect();
+    let connections = &mut request.vim_connection_info;
+    let endpoint = |one: &VimConnectionInfo| one.interface_info.get("endpoint").cloned();
+    let endpoints: Vec<_> = connections.values().map(|one| endpoint(one)).collect();
+    let is_one = endpoints
+        .windows(2)
+        .all(|two| two[0].is_some() && two[0] == two[1]);
+    let mut named = named.into_iter();
+    let chosen = match (named.next(), named.next()) {
+        (Some(key), None) => Some(key),
+        (None, _) if is_one => connections.keys().next().cloned(),
+        _ => None,
+    };
+    if let Some(key) = chosen.filter(|key| connections.contains_key(key)) {
+        connections.retain(|other, _| *other == key);
+    }
+}
+
+/// Whether a request repeats the inline connection of an instance; an inline connection's `vimId` has no meaning.
+pub(crate) fn repeats(own: &Connections, given: &Connections) -> bool {
+    let same = |(key, own): (&String, &Box<VimConnectionInfo>)| {
+        given.get(key).is_some_and(|given| {
+            !own.access_info.is_empty()
+                && own.vim_type == given.vim_type
+                && own.interface_info == given.interface_info
+                && own.access_info == given.access_info
+        })
+    };
+    !own.is_empty() && own.iter().all(same)
 }
 
 /// Replaces a name in `connections` by id and type of `vim`: a name can change, and a client that reads the instance does

@@ -19,10 +19,10 @@ pub(super) fn configuration(node: Option<&Node>) -> LcmConfiguration {
     let time = |path| at(path).and_then(duration);
     LcmConfiguration {
         target_scale_levels_supported: flag(["instantiate", "target_scale_levels_supported"]),
-        scaling_by_more_than_one_step_supported: flag([
-            "scale",
-            "scaling_by_more_than_one_step_supported",
-        ]),
+        // The type's default, false, is that of a `scale` without it. Where the VNFD says nothing about scaling, as those for
+        // Tacker, several steps do what as many operations would.
+        scaling_by_more_than_one_step_supported: node.and_then(|node| node.get("scale")).is_none()
+            || flag(["scale", "scaling_by_more_than_one_step_supported"]),
         arbitrary_target_levels_supported: flag([
             "scale_to_level",
             "arbitrary_target_levels_supported",

@@ -17,6 +17,7 @@ pub(crate) fn create(
     let given = |name: &str| properties.get(name).filter(|value| !value.is_null());
     let name = given("name")
         .and_then(Value::as_str)
+        .filter(|name| !name.is_empty())
         .map_or_else(|| order.name.clone(), str::to_owned);
     let list = |name: &str| given(name).cloned().unwrap_or_else(|| json!([]));
     let owner = json!(order.project);

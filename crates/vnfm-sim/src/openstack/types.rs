@@ -61,7 +61,7 @@ impl ResourceType {
     }
 }
 
-const TYPES: [ResourceType; 20] = [
+const TYPES: [ResourceType; 21] = [
     ResourceType {
         name: "OS::Nova::Server",
         required: &["flavor"],
@@ -229,6 +229,11 @@ const TYPES: [ResourceType; 20] = [
             "read_only",
             "scheduler_hints",
         ],
+    },
+    ResourceType {
+        name: "OS::Cinder::VolumeType",
+        required: &["name"],
+        optional: &["description", "is_public", "metadata", "projects"],
     },
     ResourceType {
         name: "OS::Cinder::VolumeAttachment",
