@@ -3,6 +3,7 @@
 //! ```text
 //! VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId, desired_capacity, locationConstraints}, <storage>: {image, vcImageId}}
 //! CP:  {<cp>: {network, fixed_ips, port}}
+//! vdu: {<vdu>: {zone}}                      of templates for Tacker's API version 1
 //! ```
 //! As in Tacker's `StandardUserData`, a template can read the entry of one VNFC: `<vdu>-<index>`, `<storage>-<index>`,
 //! `<cp>-<index>`, with the VNFC's own zone and addresses, and an empty `name`, for which Heat makes one. `additionalParams.nfv` of the request is merged into all of it
@@ -22,6 +23,8 @@ use vnfm_descriptor::BaseHot;
 pub(crate) const LOCATION: &str = "locationConstraints";
 pub(crate) const VDU: &str = "VDU";
 pub(crate) const CP: &str = "CP";
+/// The path of a VDU's zone in templates for Tacker's API version 1: `[nfv, vdu, web, zone]`.
+pub(crate) const OLD_ZONE: (&str, &str) = ("vdu", "zone");
 
 /// The inputs of the parameters' values.
 pub(crate) struct Sources<'a> {
@@ -36,6 +39,10 @@ pub(crate) fn values(from: &Sources<'_>, hot: &BaseHot) -> Result<Value, PortErr
         (VDU.to_owned(), Value::Object(vdus(from, hot)?)),
         (CP.to_owned(), Value::Object(cps(from))),
     ]);
+    let zones = old_zones(from, hot)?;
+    if !zones.is_empty() {
+        values.insert(OLD_ZONE.0.to_owned(), Value::Object(zones));
+    }
     let requested = from.blueprint.deployment.additional_params.get("nfv");
     let requested = requested.and_then(Value::as_object);
     for (section, name) in from.templates.entries(hot) {
@@ -81,6 +88,15 @@ fn vdus(from: &Sources<'_>, hot: &BaseHot) -> Result<Map<String, Value>, PortErr
         vdus.insert(storage.name.clone(), entry);
     }
     Ok(vdus)
+}
+
+/// The zones of VDUs whose templates read them as in Tacker's API version 1.
+fn old_zones(from: &Sources<'_>, hot: &BaseHot) -> Result<Map<String, Value>, PortError> {
+    let (section, member) = OLD_ZONE;
+    let vdus = from.blueprint.flavour.vdus.keys();
+    let read = vdus.filter(|vdu| from.templates.read_member(hot, [section, vdu, member]));
+    read.map(|vdu| Ok((vdu.clone(), json!({member: from.blueprint.zone_of(vdu)?}))))
+        .collect()
 }
 
 /// What a VDU and its VNFCs have. Heat places a server anywhere if its zone is null.

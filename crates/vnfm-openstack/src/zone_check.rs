@@ -6,7 +6,7 @@
 use crate::blueprint::{Blueprint, unsupported};
 use crate::hot_templates::Templates;
 use crate::keystone_login::Cloud;
-use crate::nfv_layout::{LOCATION, VDU};
+use crate::nfv_layout::{LOCATION, OLD_ZONE, VDU};
 use crate::unplaced_zones::UnplacedZones;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::{BaseHot, HotExpression};
@@ -51,9 +51,10 @@ fn unplaced_vnfcs(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<Vec<PortEr
     let mut unplaced = Vec::new();
     for vdu in blueprint.flavour.vdus.keys() {
         let reads = |entry: &str| templates.read_member(hot, [VDU, entry, LOCATION]);
+        let reads_old = templates.read_member(hot, [OLD_ZONE.0, vdu, OLD_ZONE.1]);
         let of_vdu = HotExpression::VduZone(vdu.clone());
         let mut bindings = hot.parameters.0.values();
-        if bindings.any(|binding| binding.from == of_vdu) || reads(vdu) {
+        if bindings.any(|binding| binding.from == of_vdu) || reads(vdu) || reads_old {
             blueprint.zone_of(vdu)?;
             continue;
         }
