@@ -374,6 +374,13 @@ resources:
             json!({"desired_capacity": 1, "computeName": "one", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id",
                 "locationConstraints": null})
         );
+        let old = template.replace("VDU, server, vcImageId", "vdu, server, zone");
+        let allocation = with(&old, None, json!({"flavourId": "simple"}));
+        let result = filled_template(&allocation, &prepared(), "i-1").unwrap();
+        assert_eq!(
+            result.parameters["nfv"]["vdu"],
+            json!({"server": {"zone": null}})
+        );
         let asks_more = template.replace("vcImageId", "bootSpeed");
         let error =
             check_request(&with(&asks_more, None, json!({"flavourId": "simple"}))).unwrap_err();

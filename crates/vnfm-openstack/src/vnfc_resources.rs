@@ -415,20 +415,58 @@ resources:
     }
 
     #[test]
-    fn a_value_that_only_a_new_vnfc_lacks_is_named() {
+    fn a_new_vnfc_without_a_name_gets_one_of_heat() {
         let mut allocation = farm(|request| {
             let names = json!({"web-0": {"name": "a"}, "web-1": {"name": "b"}});
             request["additionalParams"]["nfv"]["VDU"] = names;
         });
-        filled(&allocation).unwrap();
+        let nfv = filled(&allocation).unwrap().parameters["nfv"].clone();
+        assert_eq!(nfv["VDU"]["web-1"]["name"], "b");
         let deployment = Arc::make_mut(&mut allocation.deployment);
         deployment.vdu_instances.insert("web".into(), 3);
-        let error = filled(&allocation).err().unwrap();
-        assert_eq!(error.resource(), Some("nfv.VDU.web-2.name"));
+        let nfv = filled(&allocation).unwrap().parameters["nfv"].clone();
+        assert_eq!(nfv["VDU"]["web-2"]["name"], "");
+    }
+
+    #[test]
+    fn a_value_that_only_a_new_vnfc_lacks_is_named() {
+        let coloured = TOP.replace("server, flavor]", "server, colour]");
+        let mut allocation = small(&coloured, NESTED, None);
+        let deployment = Arc::make_mut(&mut allocation.deployment);
+        let colours = json!({"VDU": {"server-0": {"colour": "red"}}});
+        deployment
+            .additional_params
+            .insert("nfv".to_owned(), colours);
+        let check =
+            |allocation: &Allocation| expected(&Blueprint::read(allocation, "i")?).map(drop);
+        check(&allocation).unwrap();
+        let deployment = Arc::make_mut(&mut allocation.deployment);
+        deployment.vdu_instances.insert("server".into(), 2);
+        let error = check(&allocation).unwrap_err();
+        assert_eq!(error.resource(), Some("nfv.VDU.server-1.colour"));
         let hint = error.next();
         assert!(
-            hint.contains("give `additionalParams.nfv.VDU.web-2.name`"),
+            hint.contains("give `additionalParams.nfv.VDU.server-1.colour`"),
             "{hint}"
         );
+    }
+
+    #[test]
+    fn a_vnfc_can_have_an_existing_port_and_an_externally_managed_link() {
+        let allocation = farm(|request| {
+            let link = &mut request["extVirtualLinks"][0];
+            link["extCps"][0]["cpConfig"] = json!({"a": {"linkPortId": "own"}});
+            link["extLinkPorts"] =
+                json!([{"id": "own", "resourceHandle": {"resourceId": "port-id"}}]);
+            request["extManagedVirtualLinks"] =
+                json!([{"id": "m", "vnfVirtualLinkDescId": "inside", "resourceId": "theirs"}]);
+        });
+        let stack = expected(&Blueprint::read(&allocation, "i").unwrap()).unwrap();
+        assert_eq!(names(&stack), ["database-0", "web-0", "web-1"].into());
+        let web = &stack.template["resources"]["web-0"];
+        assert_eq!(web["properties"]["inside"], "theirs", "{web:#}");
+        assert_eq!(web.get("depends_on"), None, "{web:#}");
+        let port = &stack.parameters["nfv"]["CP"]["webClients-0"]["port"];
+        assert_eq!(port, "port-id");
     }
 }

@@ -231,6 +231,35 @@ fn a_resource_for_each_vnfc_is_scaled_by_its_index() {
     sim.assert_clean();
 }
 
+/// The network that the request names takes the place of the template's own, and a scaling brings the name of its server.
+#[test]
+fn a_base_hot_takes_a_managed_network_and_values_of_a_scaling() {
+    let (sim, testbed) = testbed(&[], "info");
+    let instance = SampleInstance::create(&testbed, "vnf-per-vnfc", "vnf-per-vnfc");
+    let mut request = testbed.request("vnf-per-vnfc", &instance.vim(VIM));
+    request["extManagedVirtualLinks"] =
+        json!([{"id": "theirs", "vnfVirtualLinkDescId": "inside", "resourceId": "nfv-net"}]);
+    let info = instance.instantiate(&request);
+    assert_eq!(info["vnfVirtualLinkResourceInfo"], Value::Null, "{info:#}");
+    let link = &info["extManagedVirtualLinkInfo"][0];
+    assert_eq!(link["id"], "theirs");
+    assert_eq!(link["vnfLinkPorts"].as_array().map(Vec::len), Some(3));
+    let values = json!({"nfv": {"VDU": {"web-2": {"name": "third"}}}});
+    let scaling =
+        json!({"type": "SCALE_OUT", "aspectId": "clients", "additionalParams": values});
+    testbed.wait_for_state(&testbed.begin("vnf-per-vnfc", "scale", &scaling), "COMPLETED");
+    let servers = || Cloud::login(&sim.clouds()).list("compute", "/servers/detail", "servers");
+    let is_third = |server: &Value| server["name"] == "third";
+    assert!(servers().iter().any(is_third), "{:#?}", servers());
+    // A later operation keeps it.
+    let healing = json!({"cause": "all of them"});
+    testbed.wait_for_state(&testbed.begin("vnf-per-vnfc", "heal", &healing), "COMPLETED");
+    assert!(servers().iter().any(is_third), "{:#?}", servers());
+    instance.ends();
+    testbed.finish();
+    sim.assert_clean();
+}
+
 /// A standalone cluster, and the id of its VIM.
 fn with_cluster() -> (Simulator, Testbed, String) {
     let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");

@@ -178,3 +178,53 @@ pub(crate) fn without_access_info(connections: &Connections) -> Connections {
     });
     redacted.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Connections, choose, repeats};
+    use serde_json::{Value, json};
+    use vnfm_types::InstantiateVnfRequest;
+
+    /// Connections at these endpoints, `vim1` first, with logins of their own.
+    fn connections(endpoints: &[&str]) -> Connections {
+        let one = |(index, endpoint): (usize, &&str)| {
+            let connection = json!({"vimType": "t", "interfaceInfo": {"endpoint": endpoint},
+                "accessInfo": {"username": format!("user-{index}")}});
+            (format!("vim{}", index + 1), connection)
+        };
+        let all: serde_json::Map<_, _> = endpoints.iter().enumerate().map(one).collect();
+        serde_json::from_value(Value::Object(all)).unwrap()
+    }
+
+    fn chosen(endpoints: &[&str], links: &[&str]) -> Vec<String> {
+        let link = |key: &&str| json!({"id": "l", "resourceId": "n", "vimConnectionId": key});
+        let links: Vec<Value> = links.iter().map(link).collect();
+        let request = json!({"flavourId": "f", "extVirtualLinks": links});
+        let mut request: InstantiateVnfRequest = serde_json::from_value(request).unwrap();
+        request.vim_connection_info = connections(endpoints);
+        choose(&mut request);
+        request.vim_connection_info.into_keys().collect()
+    }
+
+    #[test]
+    fn links_name_the_connection_that_counts_and_logins_at_one_endpoint_are_one_vim() {
+        assert_eq!(chosen(&["a", "b"], &["vim2", "vim2"]), ["vim2"]);
+        assert_eq!(chosen(&["a", "a"], &[]), ["vim1"]);
+        // Ambiguous: refused later.
+        assert_eq!(chosen(&["a", "b"], &[]).len(), 2);
+        assert_eq!(chosen(&["a", "a"], &["vim1", "vim2"]).len(), 2);
+        assert_eq!(chosen(&["a", "b"], &["vim9"]).len(), 2);
+    }
+
+    #[test]
+    fn a_later_request_may_repeat_the_connection_but_not_change_it() {
+        let own = connections(&["a"]);
+        assert!(repeats(&own, &connections(&["a", "b"])));
+        assert!(!repeats(&own, &connections(&["b"])));
+        let mut other = connections(&["a"]);
+        let login = &mut other.get_mut("vim1").unwrap().access_info;
+        login.insert("username".to_owned(), "another".into());
+        assert!(!repeats(&own, &other));
+        assert!(!repeats(&Connections::new(), &own));
+    }
+}
