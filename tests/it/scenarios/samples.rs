@@ -245,15 +245,20 @@ fn a_base_hot_takes_a_managed_network_and_values_of_a_scaling() {
     assert_eq!(link["id"], "theirs");
     assert_eq!(link["vnfLinkPorts"].as_array().map(Vec::len), Some(3));
     let values = json!({"nfv": {"VDU": {"web-2": {"name": "third"}}}});
-    let scaling =
-        json!({"type": "SCALE_OUT", "aspectId": "clients", "additionalParams": values});
-    testbed.wait_for_state(&testbed.begin("vnf-per-vnfc", "scale", &scaling), "COMPLETED");
+    let scaling = json!({"type": "SCALE_OUT", "aspectId": "clients", "additionalParams": values});
+    testbed.wait_for_state(
+        &testbed.begin("vnf-per-vnfc", "scale", &scaling),
+        "COMPLETED",
+    );
     let servers = || Cloud::login(&sim.clouds()).list("compute", "/servers/detail", "servers");
     let is_third = |server: &Value| server["name"] == "third";
     assert!(servers().iter().any(is_third), "{:#?}", servers());
     // A later operation keeps it.
     let healing = json!({"cause": "all of them"});
-    testbed.wait_for_state(&testbed.begin("vnf-per-vnfc", "heal", &healing), "COMPLETED");
+    testbed.wait_for_state(
+        &testbed.begin("vnf-per-vnfc", "heal", &healing),
+        "COMPLETED",
+    );
     assert!(servers().iter().any(is_third), "{:#?}", servers());
     instance.ends();
     testbed.finish();
