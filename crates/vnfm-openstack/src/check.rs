@@ -66,7 +66,8 @@ fn check_links(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
                 return Err(request(format!(
                     "CP `{}` is bound twice, to `{other}` and to `{}`",
                     data.cpd_id, link.id
-                )));
+                ))
+                .hint("bind each CP once; to move one in `change_ext_conn`, use the key that its `cpConfig` has, or set that key to null"));
             }
             for config in data.cp_config.values().flatten() {
                 check_port(link, config)?;

@@ -63,7 +63,7 @@ pub(crate) fn check_hook_parameters(
     };
     let params = Value::Object(check.params.clone());
     let interface_operation = check.interface_operation;
-    for hook in flavour.hooks() {
+    for hook in flavour.hooks().iter().filter(|hook| hook.is_called()) {
         let own = is_hook_of(interface_operation, &hook.operation);
         let is_new = check.deployed.is_none();
         if check.skipped.contains(&hook.operation) || !(own || is_new) {

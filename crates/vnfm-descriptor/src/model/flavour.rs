@@ -138,6 +138,15 @@ pub struct Hook {
     pub timeout: Option<Duration>,
 }
 
+impl Hook {
+    /// Whether operations call it. Packages for Tacker also name hooks of a rollback, such as `scale_rollback_start`, which are
+    /// never called: a rollback undoes the steps.
+    pub fn is_called(&self) -> bool {
+        let of_rollback = ["_rollback_start", "_rollback_end"];
+        !of_rollback.iter().any(|end| self.operation.ends_with(end))
+    }
+}
+
 /// A TOSCA artifact of the VNF's node template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -197,7 +197,7 @@ fn hook_findings(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec
         .flat_map(|(id, f)| f.hooks().iter().map(move |hook| (id, hook)))
     {
         let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
-        if is_of_a_rollback(&hook.operation) {
+        if !hook.is_called() {
             warnings.push(format!(
                 "{named} is never called: a rollback undoes the steps, and calls no hook of its own"
             ));
@@ -224,13 +224,6 @@ fn hook_findings(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec
         }
     }
     (warnings, undeclared)
-}
-
-/// Whether it is one of the operations that Tacker adds to the interface: `scale_rollback_start`.
-fn is_of_a_rollback(operation: &str) -> bool {
-    ["_rollback_start", "_rollback_end"]
-        .iter()
-        .any(|suffix| operation.ends_with(suffix))
 }
 
 fn vnfd_id_in_use(record: &PackageRecord) -> Problem {

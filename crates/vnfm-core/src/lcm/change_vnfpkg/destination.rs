@@ -116,7 +116,11 @@ impl Destination {
 
     /// The plugins that serve the hooks of the new package from now on.
     pub(super) fn plugins(&self, context: &Context) -> Result<BTreeMap<String, String>, Refusal> {
-        let hooks = self.flavour()?.hooks().iter();
+        let hooks = self
+            .flavour()?
+            .hooks()
+            .iter()
+            .filter(|hook| hook.is_called());
         let served = hooks.map(|hook| {
             let driver = hooks::driver_of(context, None, &self.package, hook);
             let driver = driver.map_err(hooks::no_driver)?;
