@@ -83,7 +83,8 @@ pub(crate) fn set_replicas<'a>(
     let detail =
         "none of its objects has `spec.replicas`, as a Deployment, StatefulSet or ReplicaSet has";
     let action = format!("change the number of VNFCs of VDU `{vdu}`");
-    Err(PortError::new(&MANIFEST, action, detail).on(vdu))
+    let hint = "name the VDU's workload in the request, as `vdu_mapping: {VDU: {kind: Deployment, name: …}}`, or give the VDU its name";
+    Err(PortError::new(&MANIFEST, action, detail).on(vdu).hint(hint))
 }
 
 /// How many VNFCs a VDU has more or fewer than at the instantiation level, if an aspect scales it or the number differs.
