@@ -7,6 +7,7 @@
 
 use crate::catalog::{Catalog, Target, api, core};
 use crate::charts::ChartRelease;
+use crate::claims::{self, claims_of};
 use crate::client::Session;
 use crate::deletion::{delete, has_dependents};
 use crate::errors::{self, FINALIZER, STILL_THERE};
@@ -21,6 +22,7 @@ use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use vnfm_core::ports::{PortError, VimCall};
 
 /// The objects of an instance: returned by `converge`, passed to `release`.
@@ -176,9 +178,32 @@ pub(crate) async fn delete_stages(
             .progress(percent, &format!("{} of {total} stages deleted", done + 1));
     }
     delete_rest(cx, session, &own, grace).await?;
+    delete_claims(cx, session, &own, stages).await?;
     let volumes = stages.iter().flatten().filter(|target| is_volume(target));
     let volumes: Vec<Target> = volumes.cloned().collect();
     delete_objects(cx, session, &volumes, grace).await
+}
+
+/// Deletes the claims that `StatefulSet`s made in namespaces other than the VNF's own.
+async fn delete_claims(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    own: &Target,
+    stages: &[Vec<Target>],
+) -> Result<(), PortError> {
+    let sets = stages.iter().flatten();
+    let sets = sets.filter(|target| target.resource.kind == "StatefulSet");
+    let namespaces = sets.filter_map(|target| target.namespace.clone());
+    let namespaces: BTreeSet<String> = namespaces.filter(|name| *name != own.name).collect();
+    let claims = claims_of(cx, session, &namespaces).await?;
+    let claims = claims.into_iter().map(|claim| claim.metadata);
+    let targets: Vec<Target> = claims
+        .map(|claim| {
+            let namespace = claim.namespace.unwrap_or_default();
+            claims::target(&namespace, &claim.name.unwrap_or_default())
+        })
+        .collect();
+    delete_objects(cx, session, &targets, None).await
 }
 
 /// Whether it is a `PersistentVolume`, which a claim that a `StatefulSet` made keeps from being deleted.

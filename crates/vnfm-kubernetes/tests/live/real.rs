@@ -157,6 +157,9 @@ async fn a_namespace_blocked_by_foreign_objects_names_them() {
     world.assert_nothing_left().await;
 }
 
+/// A `StatefulSet` with a claim for each pod.
+const SET: &str = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}\nspec:\n  serviceName: web\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: web, image: 'localhost/busybox:1', volumeMounts: [{name: data, mountPath: /data}]}]\n  volumeClaimTemplates:\n  - metadata: {name: data}\n    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
+
 #[tokio::test]
 async fn claims_of_a_stateful_set_are_deleted_from_a_shared_namespace() {
     let Some(world) = World::start().await else {
@@ -164,7 +167,7 @@ async fn claims_of_a_stateful_set_are_deleted_from_a_shared_namespace() {
     };
     let namespace = format!("shared-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
-    let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}\nspec:\n  serviceName: web\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: web, image: 'localhost/busybox:1', volumeMounts: [{name: data, mountPath: /data}]}]\n  volumeClaimTemplates:\n  - metadata: {name: data}\n    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
+    let set = SET;
     let what = package(&[(1, set)], "", json!({"namespace": namespace}));
     let late = world.instantiate(&what, 6).await.unwrap_err();
     assert_eq!(late.name(), "kubernetes.not-ready");
@@ -202,5 +205,36 @@ async fn claims_of_a_stateful_set_are_deleted_from_a_shared_namespace() {
             .unwrap()
             .is_some()
     );
+    world.clean(&world.namespaces(), &namespace).await;
+}
+
+/// The manifest names the namespace, and a claim there holds a volume of the package.
+#[tokio::test]
+async fn claims_in_a_namespace_of_a_manifest_are_deleted_with_the_volume_that_they_hold() {
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let namespace = format!("elsewhere-{}", world.owner.instance_id);
+    world.make_namespace(&namespace).await;
+    let volume = format!(
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: {namespace}}}\nspec: {{capacity: {{storage: 1Gi}}, accessModes: [ReadWriteOnce], storageClassName: {namespace}, hostPath: {{path: /data}}}}\n"
+    );
+    let named = format!("metadata: {{name: web, namespace: {namespace}}}\nspec:\n  serviceName");
+    let class = format!("spec: {{storageClassName: {namespace}, accessModes");
+    let set = SET
+        .replace("metadata: {name: web}\nspec:\n  serviceName", &named)
+        .replace("spec: {accessModes", &class);
+    let what = package(&[(1, &volume), (2, &set)], "", json!({}));
+    let created = world.instantiate(&what, 60).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
+    let claims = world.api(
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        Some(&namespace),
+    );
+    let left = claims.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(left.len(), 0, "{left:?}");
+    world.assert_nothing_left().await;
     world.clean(&world.namespaces(), &namespace).await;
 }
