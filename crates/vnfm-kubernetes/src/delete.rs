@@ -195,7 +195,14 @@ async fn delete_claims(
     let sets = sets.filter(|target| target.resource.kind == "StatefulSet");
     let namespaces = sets.filter_map(|target| target.namespace.clone());
     let namespaces: BTreeSet<String> = namespaces.filter(|name| *name != own.name).collect();
-    let claims = claims_of(cx, session, &namespaces).await?;
+    let claims = match claims_of(cx, session, &namespaces).await {
+        Err(error) if error.code() == &errors::FORBIDDEN => {
+            let text = format!("claims of stateful sets are not looked for: {error}");
+            cx.watcher.log("warn", "kubernetes", &text);
+            return Ok(());
+        }
+        claims => claims?,
+    };
     let claims = claims.into_iter().map(|claim| claim.metadata);
     let targets: Vec<Target> = claims
         .map(|claim| {
