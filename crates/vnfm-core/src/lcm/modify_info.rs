@@ -71,7 +71,8 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     if let Some(vnfd_id) = vnfd_id.filter(|id| **id != instance.vnf.vnfd_id) {
         let what =
             format!("the VNFD of an instance cannot change: vnfdId cannot become `{vnfd_id}`");
-        return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
+        let refusal = Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what);
+        return Err(refusal.hint("change to the package of another VNFD with `change_vnfpkg`"));
     }
     check_declared(context, instance, &request).await?;
     if let Some(patch) = &mut request.vim_connection_info {
