@@ -224,7 +224,7 @@ async fn claims_in_a_namespace_of_a_manifest_are_deleted_with_the_volume_that_th
     let set = SET
         .replace("metadata: {name: web}\nspec:\n  serviceName", &named)
         .replace("spec: {accessModes", &class);
-    let what = package(&[(1, &volume), (2, &set)], "", json!({}));
+    let what = package(&[(1, volume.as_str()), (2, set.as_str())], "", json!({}));
     let created = world.instantiate(&what, 60).await.unwrap();
     world.terminate(&what, created.handle).await.unwrap();
     let claims = world.api(
