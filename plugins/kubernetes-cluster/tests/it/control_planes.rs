@@ -10,7 +10,7 @@ use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
 
 /// More calls than any of the hooks makes.
-const CALLS: usize = 260;
+const CALLS: usize = 320;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_control_planes_and_two_workers_become_a_cluster() {
