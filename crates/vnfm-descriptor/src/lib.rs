@@ -25,8 +25,6 @@ mod external;
 mod files;
 mod finding;
 mod hashes;
-#[cfg(feature = "charts")]
-mod helmignore;
 mod hexadecimal;
 mod hot;
 mod hot_draft;

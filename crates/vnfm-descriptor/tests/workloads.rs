@@ -547,39 +547,3 @@ fn what_asks_for_nothing_needs_no_translation() {
     ];
     assert!(flavour(&neutral).workloads.is_some());
 }
-
-#[test]
-fn the_folder_of_a_chart_is_packed_without_what_its_helmignore_leaves_out() {
-    let chart = |rules: &str| {
-        let files = [
-            (
-                "web/Chart.yaml",
-                "apiVersion: v2\nname: web\nversion: 1.0.0\n",
-            ),
-            ("web/templates/web.yaml", "a: 1"),
-            ("web/templates/.web.yaml.swp", "rubbish"),
-            ("web/ci/broken.yaml", "rubbish"),
-            ("web/.helmignore", rules),
-        ];
-        let package = open(&[], &files).unwrap_or_else(|errors| panic!("{errors}"));
-        package.packed_chart("web")
-    };
-    let packed = chart("# tests\nci/\n").unwrap();
-    let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(&*packed));
-    let entries = tar.entries().unwrap().map(Result::unwrap);
-    let mut paths: Vec<String> = entries
-        .map(|entry| entry.path().unwrap().to_string_lossy().into_owned())
-        .collect();
-    paths.sort();
-    let expected = [
-        "web/.helmignore",
-        "web/Chart.yaml",
-        "web/templates/web.yaml",
-    ];
-    assert_eq!(paths, expected);
-    let refused = chart("ci/**\n").unwrap_err().to_string();
-    assert!(
-        refused.contains("web/.helmignore") && refused.contains("`ci/**`"),
-        "{refused}"
-    );
-}
