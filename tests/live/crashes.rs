@@ -12,9 +12,9 @@ use vnfm_tests::programs::until;
 use vnfm_tests::secret_search::{assert_search_finds, fetch_everything, files_with_secrets};
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-use crate::hosts::Host;
 use crate::scenario::assert_each_joined_once;
 use crate::secrets::{ClusterSecrets, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
+use vnfm_tests::host::Host;
 use vnfm_tests::real::{Real, testbed_at};
 
 const DEATHS: usize = 10;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
 
-use crate::hosts::Host;
+use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
 
 #[test]

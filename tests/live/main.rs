@@ -6,9 +6,7 @@
 
 mod bundles;
 mod charts;
-mod cluster_actions;
 mod contracts;
-mod control_planes;
 mod crashes;
 mod follow;
 mod heal;

@@ -3,67 +3,15 @@
 
 use std::time::Instant;
 
-use vnfm_tests::cluster_access::{ClusterShell, b_namespace, vnfcs};
+use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::programs::until;
 use vnfm_tests::sources::b_with_budget;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-use crate::hosts::{Host, JOIN};
+use crate::hosts::JOIN;
+use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
-
-/// Requests VNF-B's page from the control-plane node, one request after the other, until the file `stop` exists. Failures
-/// count from the first response on: kube-proxy needs a moment for a new service.
-const CLIENT: &str = "
-rm -rf /run/load; mkdir /run/load; cd /run/load; echo 0 >served
-(
-    served=0
-    until curl -sSf -m 5 -o page http://ADDRESS/ 2>error || [ -e stop ]; do :; done
-    while [ ! -e stop ]; do
-        if curl -sSf -m 5 -o page http://ADDRESS/ 2>error; then
-            served=$((served + 1)); echo $served >served.new; mv served.new served
-        else
-            echo \"$(date +%T.%N) $(cat error)\" >>failed
-        fi
-    done
-    touch stopped
-) </dev/null >/dev/null 2>&1 &
-";
-
-/// A client of VNF-B's service on the control-plane node.
-pub(crate) struct Client<'a> {
-    host: Host<'a>,
-}
-
-impl<'a> Client<'a> {
-    pub(crate) fn start(real: &'a Real, testbed: &Testbed, inside: &ClusterShell) -> Self {
-        let namespace = b_namespace(testbed);
-        let line = format!("get service web -n {namespace} -o jsonpath='{{.spec.clusterIP}}'");
-        let address = inside.kubectl(&line).unwrap();
-        let host = Host::new(real, "masterNode");
-        host.inside(&CLIENT.replace("ADDRESS", address.trim()));
-        let client = Self { host };
-        until("the first response", LONG, || {
-            (client.served() > 0).then_some(())
-        });
-        client
-    }
-
-    fn served(&self) -> u64 {
-        let text = self.host.inside("cat /run/load/served");
-        text.trim().parse().unwrap_or(0)
-    }
-
-    /// Ends it; the number of responses, and the failures.
-    pub(crate) fn end(self) -> (u64, String) {
-        self.host.inside("touch /run/load/stop");
-        until("the client has ended", LONG, || {
-            let ended = "[ -e /run/load/stopped ] && echo yes || true";
-            (self.host.inside(ended).trim() == "yes").then_some(())
-        });
-        let failed = self.host.inside("cat /run/load/failed 2>/dev/null || true");
-        (self.served(), failed)
-    }
-}
+use vnfm_tests::service_client::Client;
 
 /// VNF-A with this many servers, all Ready nodes, and VNF-B's record is right.
 fn assert_size(testbed: &Testbed, inside: &ClusterShell, servers: usize) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use vnfm_tests::live;
 use vnfm_tests::programs::program;
 
-use crate::hosts::Host;
+use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
 use vnfm_tests::tacker_hooks;
 

@@ -11,7 +11,7 @@ use vnfm_tests::planted::{Planted, key_pair, random};
 use vnfm_tests::process_watch::running;
 use vnfm_tests::sources::copy;
 
-use crate::hosts::{Host, fed};
+use vnfm_tests::host::{Host, fed};
 use vnfm_tests::real::Real;
 
 /// Files with join secrets, which exist only while a step runs; relative to a host's root.

@@ -10,8 +10,8 @@ use vnfm_tests::programs::until;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 use vnfm_tests::upgrades::{ROLLING, begin, instantiate_rolling, shown, vnfcs};
 
-use crate::scale::Client;
 use vnfm_tests::real::Real;
+use vnfm_tests::service_client::Client;
 
 fn occurrence(testbed: &Testbed, op: &str) -> Value {
     let path = format!("/vnflcm/v2/vnf_lcm_op_occs/{op}");

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod charts;
+mod cluster_actions;
 mod contracts;
+mod control_planes;
 mod crashes;
 mod story;

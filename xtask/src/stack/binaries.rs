@@ -18,7 +18,9 @@ const KUBERNETES: [&str; 7] = [
     "kubectl",
 ];
 /// Other programs that the stack needs.
-const OTHERS: [&str; 6] = ["etcd", "coredns", "helm", "helm4", "kwok", "pause"];
+const OTHERS: [&str; 8] = [
+    "etcd", "etcdctl", "etcdutl", "coredns", "helm", "helm4", "kwok", "pause",
+];
 /// Minimum Go version that builds them.
 const MIN_GO: (u32, u32) = (1, 26);
 

@@ -16,8 +16,8 @@ use vnfm_tests::real::Real;
 use vnfm_tests::sources::{b_with_budget, copy, root};
 use vnfm_tests::testbed::{CLUSTER, Testbed, VNF_A, VNF_B};
 
-use crate::hosts::Host;
-use crate::scale::Client;
+use vnfm_tests::host::Host;
+use vnfm_tests::service_client::Client;
 
 const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
 /// How long an action may take.

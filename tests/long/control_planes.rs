@@ -9,7 +9,7 @@ use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::programs::until;
 use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
 
-use crate::hosts::Host;
+use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
 
 const SAMPLE: &str = "vnf-a-ha-cluster";
