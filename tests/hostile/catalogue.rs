@@ -112,7 +112,11 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
     Ok(archive.finish()?.into_inner())
 }
 
-/// Every sample that can be instantiated without a plugin, without helm and without a login to its hosts.
+/// Samples whose networks an operator creates first.
+const ON_NETWORKS: &[&str] = &["cnf-networks", "vnf-shared-link"];
+
+/// Every sample that can be instantiated without a plugin, without helm, without a login to its hosts, and without networks of
+/// an operator.
 ///
 /// # Errors
 /// If the samples cannot be read.
@@ -148,9 +152,11 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let lists_charts =
             order.is_some_and(|order| String::from_utf8_lossy(order).contains("charts:"));
         let needs_helm = lists_charts || files.keys().any(|name| name.ends_with(".tgz"));
-        if !needs_login && !needs_helm && !has_scripts(&files) {
+        let name = name.unwrap_or_default();
+        let needs_networks = ON_NETWORKS.contains(&name.as_str());
+        if !needs_login && !needs_helm && !needs_networks && !has_scripts(&files) {
             all.push(Sample {
-                name: name.unwrap_or_default(),
+                name,
                 files,
                 requests,
             });

@@ -17,6 +17,8 @@ use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
     connections_from_kubeconfig, first_vdu_with_image, links, releases, sample, sizes, with_image,
 };
+use vnfm_tests::programs::until;
+use vnfm_tests::testbed::LONG;
 use vnfm_types::{
     LinkSpec, LinkSubnet, OPENSTACK, SharedLink, VimConnectionInfo, VnfOperationalState,
 };
@@ -220,7 +222,12 @@ metadata: {name: data-2, namespace: networks}
     let cluster = clusters.get("one").unwrap();
     cluster.install_networks().unwrap();
     cluster.apply(NETWORKS).unwrap();
-    let administrators = left_behind(&books);
+    // A namespace gets objects of its own a moment after it is created.
+    let administrators = until("the namespace's own objects", LONG, || {
+        let all = left_behind(&books);
+        let has = |kind: &str| all.iter().any(|one| one.contains(kind));
+        (has("serviceaccounts") && has("configmaps")).then_some(all)
+    });
     let what = sample("cnf-networks", |request| request.replace("@VIM_ID@", "vim"));
     let ledger = books.clone();
     let resources = move || {
