@@ -7,7 +7,7 @@ set -euo pipefail
 dir=${1:?folder}; port=${2:-0}
 mkdir -p "$dir/data"; cd "$dir"
 [ -e ca.pem ] || openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
-  -addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -keyout key.pem -out ca.pem 2>/dev/null
+  -addext "subjectAltName=DNS:localhost,IP:127.0.0.1" -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out ca.pem 2>/dev/null
 htpasswd -Bbn vnfm hunter2 >htpasswd
 cat >config.yml <<X
 version: 0.1

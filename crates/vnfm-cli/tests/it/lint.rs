@@ -316,7 +316,7 @@ async fn a_package_is_shown_with_its_flavours_hooks_and_parameters() {
         "product       Kubernetes cluster",
         "small  yes      masterNode 1, workerNode 2  workers 0     Two workers",
         "masterNode  VM    1 to 1     1     512 MiB  1 GiB          nfv-image",
-        "instantiate_end       kubernetes-cluster  plugin kubernetes-cluster  1800 s",
+        "instantiate_end               kubernetes-cluster  plugin kubernetes-cluster  1800 s",
         "k8s_cluster_installation_param.master_node.password",
         "string, secret",
     ] {
