@@ -1,7 +1,7 @@
 //! `vnfmctl link …`: shared virtual links, and the VNFs that use them.
 
 use super::request;
-use crate::args::{Link, LinkCreation};
+use crate::args::{Format, Link, LinkCreation};
 use crate::client::{Client, Outcome, read, segment};
 use crate::output::{Column, Output};
 use reqwest::Method;
@@ -33,7 +33,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Link) -> Outco
         }
         Link::Show { link } => {
             let found: Value = client.get(&at(&link)).await?;
-            output.one(&found, &[COLUMNS, DETAILS].concat())
+            show(output, found)
         }
         Link::Delete { link } => {
             client
@@ -43,6 +43,15 @@ pub(super) async fn run(client: &Client, output: Output, command: Link) -> Outco
             output.done(&what, &json!({"link": link}))
         }
     }
+}
+
+fn show(output: Output, mut link: Value) -> Outcome<()> {
+    if output.0 == Format::Table {
+        let subnets = link["subnets"].as_array();
+        let cidrs = subnets.map(|all| all.iter().map(|one| one["cidr"].clone()).collect());
+        link["subnets"] = cidrs.unwrap_or(Value::Null);
+    }
+    output.one(&link, &[COLUMNS, DETAILS].concat())
 }
 
 async fn create(client: &Client, output: Output, args: &LinkCreation) -> Outcome<()> {

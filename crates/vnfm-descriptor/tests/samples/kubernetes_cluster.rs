@@ -159,6 +159,10 @@ fn hooks_name_their_plugin() {
             "scale_end",
             "scale_to_level_start",
             "scale_to_level_end",
+            "operate_start",
+            "operate_end",
+            "change_current_package_start",
+            "change_current_package_end",
             "terminate_end"
         ]
     );
