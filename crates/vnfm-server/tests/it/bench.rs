@@ -75,6 +75,10 @@ impl Default for Setup {
             "scale_end",
             "scale_to_level_start",
             "scale_to_level_end",
+            "operate_start",
+            "operate_end",
+            "change_current_package_start",
+            "change_current_package_end",
             "terminate_end",
         ];
         let (tls, signatures) = (Tls::default(), Packages::default());
