@@ -147,11 +147,25 @@ impl Testbed {
 
     /// Requests a task of a VNF with this body; the id of the operation.
     pub fn begin(&self, vnf: &str, task: &str, body: &Value) -> String {
+        if task == "operate" {
+            return self.start(vnf, &body["additionalParams"]);
+        }
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), body.to_string()).unwrap();
         let path = file.path().to_str().unwrap();
         let accepted = self.server.ctl(&["vnf", task, vnf, "--request", path]);
         accepted["vnfLcmOpOccId"].as_str().unwrap().to_owned()
+    }
+
+    /// Begins an `operate` to STARTED, whose command takes its parameters one by one; the operation id.
+    fn start(&self, vnf: &str, params: &Value) -> String {
+        let params = params.as_object().unwrap().iter();
+        let params: Vec<_> = params
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let mut args = vec!["vnf", "operate", vnf, "--start"];
+        args.extend(params.iter().flat_map(|param| ["--param", param]));
+        text(&self.server.ctl(&args)["vnfLcmOpOccId"])
     }
 
     /// Creates VNF-A from this package; its id and request.

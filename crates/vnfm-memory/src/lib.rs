@@ -42,6 +42,6 @@ use vnfm_core::ports::Code;
 pub const CODES: &[&Code] = &[
     &packages::ABSENT,
     &vim::LOGIN,
-    &vim::LACKS,
+    &made::LACKS,
     &vim_snapshots::NOT_STORED,
 ];

@@ -1,10 +1,16 @@
 //! What the VIM in memory has of one instance, and how an operation changes that.
 
-use crate::vim::LACKS;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::Deployment;
-use vnfm_core::ports::{Allocation, Convergence, PortError};
+use vnfm_core::ports::{Allocation, Code, Convergence, ErrorKind, PortError};
 use vnfm_types::{ExtVirtualLinkData, ExtVirtualLinkInfo, ResourceHandle, VnfOperationalState};
+
+pub(crate) const LACKS: Code = Code {
+    name: "memory.lacks",
+    kind: ErrorKind::Refused,
+    means: "the VNFD has no such flavour or instantiation level",
+    next: "use a flavour and a level that the VNFD has",
+};
 
 /// The VNFCs of one instance, by id and VDU, and those of them that do not run.
 pub(crate) struct Made {

@@ -26,13 +26,6 @@ pub(crate) const LOGIN: Code = Code {
     means: "the VIM in memory refuses the login",
     next: "set `accessInfo.password` to the one given to `MemoryVim::with_password`",
 };
-pub(crate) const LACKS: Code = Code {
-    name: "memory.lacks",
-    kind: ErrorKind::Refused,
-    means: "the VNFD has no such flavour or instantiation level",
-    next: "use a flavour and a level that the VNFD has",
-};
-
 /// The driver and its VIM. Clones share the VIM.
 #[derive(Clone, Default)]
 pub struct MemoryVim {

@@ -67,40 +67,6 @@ pub(crate) fn shown(effects: Effects, plan: &Plan) -> Effects {
     effects.metadata("addons", json!(versions))
 }
 
-/// Refuses add-ons that cannot be installed, before anything is.
-///
-/// # Errors
-///
-/// `bad-parameters`, naming the add-on.
-pub(crate) fn check(addons: &[AddOn], artifacts: &[String]) -> Result<(), DriverError> {
-    let mut names = BTreeSet::new();
-    for addon in addons {
-        let name = &addon.name;
-        let problem = if !is_dns_label(name) {
-            format!("the name of add-on `{name}` is not a DNS label (RFC 1123)")
-        } else if !names.insert(name) {
-            format!("two add-ons have the name `{name}`")
-        } else if !artifacts.contains(&addon.manifest) {
-            format!(
-                "the package has no `{}` for add-on `{name}`",
-                addon.manifest
-            )
-        } else {
-            continue;
-        };
-        return Err(DriverError::new("bad-parameters", problem).phase("preflight"));
-    }
-    Ok(())
-}
-
-fn is_dns_label(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len())
-        && name.chars().all(plain)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-}
-
 fn title(addon: &AddOn) -> String {
     match &addon.version {
         Some(version) => format!("`{}` {version}", addon.name),
@@ -328,7 +294,7 @@ fn problem(object: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, fill_in, objects, problem};
+    use super::{fill_in, objects, problem};
     use crate::params::AddOn;
     use serde_json::{Value, json};
 
@@ -365,20 +331,6 @@ mod tests {
         assert_eq!(kinds, ["A", "B", "C"]);
         assert!(objects("- a\n").is_err());
         assert!(objects("a: [\n").is_err());
-    }
-
-    #[test]
-    fn add_ons_are_checked_before_anything_is_installed() {
-        let artifacts = ["m.yaml".to_owned()];
-        let mut all = vec![addon(&json!({}))];
-        check(&all, &artifacts).unwrap();
-        let refused =
-            |all: &[AddOn], artifacts: &[String]| check(all, artifacts).unwrap_err().to_string();
-        assert!(refused(&all, &[]).contains("`m.yaml`"));
-        all.push(all[0].clone());
-        assert!(refused(&all, &artifacts).contains("two add-ons"));
-        all[1].name = "a; reboot".to_owned();
-        assert!(refused(&all, &artifacts).contains("DNS label"));
     }
 
     #[test]

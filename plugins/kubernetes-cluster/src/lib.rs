@@ -18,6 +18,7 @@
 
 mod access;
 mod action;
+mod addon_check;
 mod addons;
 mod api;
 mod certificates;
@@ -36,6 +37,7 @@ mod labels;
 mod logins;
 mod machine;
 mod members;
+mod node;
 pub mod params;
 mod plan;
 mod pods;
@@ -46,6 +48,7 @@ mod roles;
 mod scale;
 mod script;
 mod secrets;
+mod serve_endpoint;
 mod smoke_test;
 mod upgrade;
 mod versions;

@@ -1,12 +1,15 @@
 //! The target cluster: the role, node name and addresses of each server.
 
-use crate::addons;
+use crate::addon_check;
 use crate::cidr::Cidr;
 use crate::endpoint::Endpoint;
-use crate::params::{AddOn, Installation, Proxy, SmokeTest, Taint};
+use crate::node::{bad, with_port};
+use crate::params::{AddOn, Installation, Proxy, SmokeTest};
 use crate::roles;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
+
+pub(crate) use crate::node::{API_PORT, Node};
 
 /// Default path of the network plugin's manifest in the package.
 const CNI: &str = "Files/kubernetes/cni.yaml";
@@ -14,44 +17,12 @@ const CNI: &str = "Files/kubernetes/cni.yaml";
 const PACKAGES: &str = "Files/kubernetes/packages";
 /// Default folder of the Debian archives of HAProxy and keepalived.
 const ENDPOINT_PACKAGES: &str = "Files/kubernetes/endpoint-packages";
-pub(crate) const API_PORT: u16 = 6443;
 /// The numbers of nodes that a control plane can have.
 const SIZES: &[usize] = &[1, 3, 5];
 /// The step that runs the vendor's script.
 pub(crate) const SCRIPT_STEP: &str = "script";
 /// Parameters of Tacker's driver that have no effect here; they cause no warning.
 const IGNORED_PARAMETERS: &[&str] = &["aspect_id"];
-
-/// A server and its node.
-#[derive(Debug, Clone)]
-pub(crate) struct Node {
-    /// Id of the server's VNFC.
-    pub(crate) vnfc: String,
-    /// Id of the VNFC's VDU.
-    pub(crate) vdu: String,
-    /// Name of its node in the cluster.
-    pub(crate) name: String,
-    /// How to log in to the server.
-    pub(crate) ssh: SshTarget,
-    /// Address of its node in the cluster.
-    pub(crate) address: String,
-    /// Labels that its kubelet sets.
-    pub(crate) labels: BTreeMap<String, String>,
-    /// Taints with which it joins; `None`: kubeadm's default.
-    pub(crate) taints: Option<Vec<Taint>>,
-}
-
-impl Node {
-    /// The node name to use if another node already has `name`.
-    pub(crate) fn unique_name(&self) -> String {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        format!(
-            "{}-{}",
-            self.name,
-            self.address.to_lowercase().replace(|c| !plain(c), "-")
-        )
-    }
-}
 
 /// The cluster to install, derived from request and inventory.
 #[derive(Debug)]
@@ -230,7 +201,7 @@ impl Plan {
             .filter(|path| artifacts.contains(path));
         let cni = installation.cni_manifest.as_deref().unwrap_or(CNI);
         self.cni = artifacts.iter().find(|path| *path == cni).cloned();
-        addons::check(&self.addons, artifacts)?;
+        addon_check::check(&self.addons, artifacts)?;
         if self.script.is_some() && !self.addons.is_empty() {
             let detail =
                 "`addons` are for the built-in installation; the vendor's script installs its own";
@@ -322,15 +293,6 @@ impl Plan {
     }
 }
 
-/// `HOST:PORT`, with an IPv6 address in brackets.
-pub(crate) fn with_port(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
-}
-
 /// Rejects NUL characters: neither shells nor systemd units can represent them.
 fn check_proxy(proxy: &Proxy) -> Result<(), DriverError> {
     let urls = [
@@ -348,10 +310,6 @@ fn check_proxy(proxy: &Proxy) -> Result<(), DriverError> {
         None => Ok(()),
         Some((name, _)) => Err(bad(format!("`proxy.{name}` contains a NUL character"))),
     }
-}
-
-pub(crate) fn bad(detail: String) -> DriverError {
-    DriverError::new("bad-parameters", detail).phase("preflight")
 }
 
 fn ignored(installation: &Installation) -> Vec<String> {

@@ -14,7 +14,6 @@
 use crate::api::{Api, ClusterNode};
 use crate::cluster::{find_node, names};
 use crate::drain::{Drain, DrainOptions, reset_host};
-use crate::endpoint::stop_serving;
 use crate::installer::{Installer, first_failure};
 use crate::join::{Joins, NodeBefore};
 use crate::labels;
@@ -22,6 +21,7 @@ use crate::machine::{Machine, StepState};
 use crate::members;
 use crate::params::DrainParams;
 use crate::plan::{Node, Plan};
+use crate::serve_endpoint::stop_serving;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use futures::lock::Mutex;

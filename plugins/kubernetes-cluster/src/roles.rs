@@ -1,7 +1,7 @@
 //! Which servers are control-plane nodes and which are workers, and how to log in to them.
 
+use crate::node::{Node, bad};
 use crate::params::{Installation, MasterNode, Taint, WorkerNode};
-use crate::plan::{Node, bad};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 

@@ -246,6 +246,9 @@ async fn operations_left_by_released_versions_are_resumed() {
     }
 }
 
+/// Steps that no released version has, of operations whose requests name networks; `links.rs` stops in them.
+const OF_LINKS: [&str; 2] = ["take_links", "give_back_links"];
+
 #[tokio::test]
 async fn upgrade_state_covers_every_step_of_every_operation() {
     let folder = tempfile::tempdir().unwrap();
@@ -256,7 +259,8 @@ async fn upgrade_state_covers_every_step_of_every_operation() {
     let engine = engine(store.clone(), &world);
     let in_flight_ops = in_flight(&engine).await;
     for operation in operations() {
-        for step in operation.steps {
+        let steps = operation.steps.iter();
+        for step in steps.filter(|step| !OF_LINKS.contains(&step.name)) {
             let mut seen = BTreeSet::new();
             for (_, op) in in_flight_ops
                 .iter()

@@ -111,7 +111,11 @@ fn the_control_plane_is_not_scaled() {
     let before = (vnfcs(&testbed), sim.calls("heat.", "").len());
     let op = testbed.scale_to_level("large", &[]);
     let end_state = testbed.wait_for_state(&op, "FAILED_TEMP");
-    testbed.assert_explains(&op, &end_state["error"], &["masterNode", "control plane"]);
+    testbed.assert_explains(
+        &op,
+        &end_state["error"],
+        &["control-plane nodes", "control_plane_endpoint"],
+    );
     let rolled = testbed.server.run(&["op", "rollback", &op, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
     assert_eq!(vnfcs(&testbed), before.0, "no server was added");

@@ -76,7 +76,7 @@ fn an_upgrade_that_is_applied_is_not_rolled_back_and_a_retry_completes_it() {
     testbed.assert_explains(
         &op,
         &stopped["error"],
-        &["workerNode-1", "no space left on device"],
+        &["workernode-1", "no space left on device"],
     );
     sim.disarm();
     testbed.server.run(&["op", "rollback", &op, "--watch"]);

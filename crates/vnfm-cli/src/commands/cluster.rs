@@ -11,6 +11,7 @@ use crate::client::{Client, Outcome, local};
 use crate::output::{Column, Output};
 use serde_json::{Value, json};
 use vnfm::lcm::operate;
+use vnfm_types::KUBERNETES;
 
 const COLUMNS: &[Column] = &[
     ("name", "/name"),
@@ -33,9 +34,6 @@ const DETAILS: &[Column] = &[
     ("add-ons", "/metadata/addons"),
     ("vnfs on it", "/tenantNames"),
 ];
-
-/// VIM type of a cluster.
-const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 
 pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Outcome<()> {
     let (task, params) = match command {
@@ -124,7 +122,7 @@ impl Clusters {
 
     /// Each cluster: its VIM, and the instance that installed it.
     fn all(&self) -> impl Iterator<Item = (&Value, &Value)> {
-        let vims = self.vims.iter().filter(|vim| vim["vimType"] == VIM_TYPE);
+        let vims = self.vims.iter().filter(|vim| vim["vimType"] == KUBERNETES);
         vims.filter_map(|vim| {
             let owner = vim["registeredBy"].as_str()?;
             let vnf = self.vnfs.iter().find(|vnf| vnf["id"] == owner)?;
@@ -194,15 +192,16 @@ fn is_on(vnf: &Value, vim: &Value) -> bool {
 mod tests {
     use super::Clusters;
     use serde_json::{Value, json};
+    use vnfm_types::{KUBERNETES, OPENSTACK};
 
     fn clusters() -> Clusters {
-        let vim = |id: &str, owner: Value| json!({"id": id, "name": format!("vim-{id}"), "vimType": "ETSINFV.KUBERNETES.V_1", "registeredBy": owner});
+        let vim = |id: &str, owner: Value| json!({"id": id, "name": format!("vim-{id}"), "vimType": KUBERNETES, "registeredBy": owner});
         let on = |vim: &str| json!({"k": {"vimId": vim}});
         Clusters {
             vims: vec![
                 vim("1", "a".into()),
                 vim("2", Value::Null),
-                json!({"id": "3", "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "registeredBy": "a"}),
+                json!({"id": "3", "vimType": OPENSTACK, "registeredBy": "a"}),
             ],
             vnfs: vec![
                 json!({"id": "a", "vnfInstanceName": "cluster", "vimConnectionInfo": on("3"),

@@ -5,7 +5,8 @@
 //! take_links ── before resources are connected: the links of the deployment before and of the target count as used
 //! give_back_links ── at the end: only those of the target; none after a termination
 //! ```
-//! A link is named by its `resourceId` on the VIM, or by the name of its network.
+//! A link is named by its `resourceId` on the VIM, or by the name of its network. A link that only a grant names is not counted:
+//! plans could not tell of it.
 
 use super::Op;
 use super::step::{Ends, Output, Step, silent};
@@ -73,12 +74,7 @@ fn networks(deployment: &Deployment) -> impl Iterator<Item = &str> {
         .map(|link| link.resource_id.as_str());
     let managed = deployment.ext_managed_virtual_links.iter();
     let managed = managed.map(|link| link.resource_id.as_str());
-    let granted = deployment
-        .placement
-        .managed_links
-        .values()
-        .map(String::as_str);
-    external.chain(managed).chain(granted)
+    external.chain(managed)
 }
 
 /// The ids of the shared virtual links that a network of the deployment is.

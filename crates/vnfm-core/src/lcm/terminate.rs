@@ -15,7 +15,7 @@
 //! | terminate_dependants | PROCESSING | in a cascade: the VNFs on clusters of this one | —            |
 //! | terminate_start | PROCESSING | vendor hook: the VNF still runs                 | its undo, if any |
 //! | release         | PROCESSING | deletes the resources and waits until they are  | not possible     |
-//! | give_back_links | PROCESSING | gives back the shared virtual links             | —                |
+//! | give_back_links | PROCESSING | gives back the shared virtual links             | takes them again |
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister       | not possible     |
 //! | unregister_vims | PROCESSING | unregisters all VIMs of the instance            | not possible     |
 

@@ -1,7 +1,7 @@
 //! A machine: settings, power, console; and the network of all machines.
 
 use super::disk::{Disk, initial_disk};
-use super::members::Member;
+use super::member::Member;
 use super::stdio::Output;
 use crate::faults::Faults;
 use crate::kubernetes::{Cluster, Clusters};

@@ -5,26 +5,13 @@
 
 use super::host::{Host, Network};
 use super::kubeadm::{API_SERVER, endpoint_of_host};
+use super::member::Member;
 use super::stdio::{Output, lines};
 use crate::kubernetes::Cluster;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::{MutexGuard, PoisonError};
-
-/// A member of a cluster's etcd.
-#[derive(Debug, Clone)]
-pub(super) struct Member {
-    id: u64,
-    name: String,
-    address: IpAddr,
-}
-
-impl Member {
-    fn client(&self) -> String {
-        format!("https://{}:2379", self.address)
-    }
-}
 
 impl Network {
     fn members(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Member>>> {

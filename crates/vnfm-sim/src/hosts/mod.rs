@@ -26,6 +26,7 @@ mod file_programs;
 mod host;
 mod kubeadm;
 mod kubectl;
+mod member;
 mod members;
 mod programs;
 mod run;

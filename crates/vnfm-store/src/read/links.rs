@@ -37,7 +37,8 @@ fn users() -> String {
 
 /// A row of [`link`] or [`links`].
 pub(crate) fn link_record(mut row: Row) -> Done<LinkRecord> {
-    let (tenant, version, link) = (row.take()?, row.count()?, row.json::<SharedLink>()?);
+    let (tenant, version) = (row.take()?, row.count()?);
+    let link: SharedLink = row.json()?;
     let used_by = json(&row.take::<String>()?)?;
     Ok(LinkRecord {
         tenant,

@@ -1,6 +1,6 @@
 //! `vnfmctl bundle create`: hashes everything, then writes index, signature and files.
 
-use super::super::package;
+use super::super::package::open;
 use super::super::package_files::{Packed, pack, read_key, stem, write_atomically};
 use crate::args::CreateBundle;
 use crate::bundle::{BundledFile, Index, Item, Kind, SCHEMA_VERSION, Source, copy_hashed, write};
@@ -110,7 +110,7 @@ fn plugin(path: &Path) -> Outcome<Input> {
 /// A package as it is, with the outer archive of its signature; a folder is packed.
 fn vnf_package(path: &Path) -> Outcome<Input> {
     let packed = pack(path)?;
-    let package = package::open(packed.path())?.package;
+    let package = open(packed.path())?.package;
     let name = stem(path);
     let is_zip = path.extension().is_some_and(|end| end == "zip");
     let end = if is_zip { "zip" } else { "csar" };

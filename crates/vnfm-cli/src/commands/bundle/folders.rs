@@ -3,7 +3,7 @@
 //! An item appears completely or not at all: its files are written and synced under a temporary name in the same
 //! folder, and renamed. Names come from the index, which has no path separators in them.
 
-use super::super::plugin;
+use super::super::plugin::{copy_and_pin, default_dir};
 use crate::args::InstallBundle;
 use crate::bundle::{Bundle, BundledFile, Item, Kind, copy_hashed};
 use crate::client::{Failure, Outcome, local};
@@ -53,7 +53,7 @@ impl Folders {
         };
         let is_wanted = wanted.contains(&Kind::Plugin);
         let plugins = match &args.plugins {
-            None if is_wanted => plugin::default_dir()?,
+            None if is_wanted => default_dir()?,
             folder => folder.clone().unwrap_or_default(),
         };
         Ok(Self {
@@ -226,7 +226,7 @@ impl Folders {
                 declared.version
             )));
         }
-        let pin = plugin::copy_and_pin(file.path(), &self.plugins)?;
+        let pin = copy_and_pin(file.path(), &self.plugins)?;
         Ok(self.plugins.join(pin.file))
     }
 }
