@@ -177,15 +177,8 @@ const POD_TASKS: &[Task] = &[
         .with(Request::new(SAMPLE_B, "change_vnfpkg")),
     Task::new("change_vnfpkg", "", TWO_PODS).with(Request::new(NEXT_B, "change_vnfpkg")),
 ];
-const POD_REFUSED: &[Task] = &[
-    Task::new(
-        "change_ext_conn",
-        "",
-        "do not connect VNFCs to external virtual links",
-    )
-    .with(TO_OTHER),
-    Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE),
-];
+const POD_REFUSED: &[Task] =
+    &[Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE)];
 
 const CNF_FLAVOURS: &str = "cnf-flavours";
 const TO_FULL: Request = Request::new(CNF_FLAVOURS, "change_flavour");
