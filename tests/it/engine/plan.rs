@@ -79,7 +79,9 @@ async fn a_plan_lists_the_steps_that_run_and_writes_nothing() {
         let op = engine.instantiate(TENANT, &id, on(CLOUD)).await.unwrap();
         engine.drive(&op).await.unwrap();
         let journal = store.journal(&op).await.unwrap();
-        let done: Vec<_> = journal.iter().map(|row| row.step.as_str()).collect();
+        // Which networks a grant names, no plan knows.
+        let done = journal.iter().map(|row| row.step.as_str());
+        let done: Vec<_> = done.filter(|step| *step != "take_links").collect();
         let names: Vec<_> = steps
             .iter()
             .map(|step| step.split(' ').next().unwrap())

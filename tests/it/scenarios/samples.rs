@@ -289,21 +289,26 @@ fn a_base_hot_takes_a_managed_network_and_values_of_a_scaling() {
     let link = &info["extManagedVirtualLinkInfo"][0];
     assert_eq!(link["id"], "theirs");
     assert_eq!(link["vnfLinkPorts"].as_array().map(Vec::len), Some(3));
-    let values = json!({"nfv": {"VDU": {"web-2": {"name": "third"}}}});
-    let scaling = json!({"type": "SCALE_OUT", "aspectId": "clients", "additionalParams": values});
-    testbed.wait_for_state(
-        &testbed.begin("vnf-per-vnfc", "scale", &scaling),
-        "COMPLETED",
-    );
+    let completes = |command: &[&str]| {
+        let accepted = testbed.server.ctl(command);
+        let op = accepted["vnfLcmOpOccId"].as_str().unwrap();
+        testbed.wait_for_state(op, "COMPLETED");
+    };
+    let values = r#"nfv={"VDU": {"web-2": {"name": "third"}}}"#;
+    let scale = [
+        "vnf",
+        "scale",
+        "vnf-per-vnfc",
+        "--aspect",
+        "clients",
+        "--out",
+    ];
+    completes(&[&scale[..], &["--param", values]].concat());
     let servers = || Cloud::login(&sim.clouds()).list("compute", "/servers/detail", "servers");
     let is_third = |server: &Value| server["name"] == "third";
     assert!(servers().iter().any(is_third), "{:#?}", servers());
     // A later operation keeps it.
-    let healing = json!({"cause": "all of them"});
-    testbed.wait_for_state(
-        &testbed.begin("vnf-per-vnfc", "heal", &healing),
-        "COMPLETED",
-    );
+    completes(&["vnf", "heal", "vnf-per-vnfc", "--cause", "all of them"]);
     assert!(servers().iter().any(is_third), "{:#?}", servers());
     instance.ends();
     testbed.finish();

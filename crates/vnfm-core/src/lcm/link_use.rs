@@ -5,8 +5,8 @@
 //! take_links ── before resources are connected: the links of the deployment before and of the target count as used
 //! give_back_links ── at the end: only those of the target; none after a termination
 //! ```
-//! A link is named by its `resourceId` on the VIM, or by the name of its network. A link that only a grant names is not counted:
-//! plans could not tell of it.
+//! A link is named by its `resourceId` on the VIM, or by the name of its network. A plan does
+//! not know the networks that only a grant will name.
 
 use super::Op;
 use super::step::{Ends, Output, Step, silent};

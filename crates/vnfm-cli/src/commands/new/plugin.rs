@@ -21,7 +21,7 @@ const FILES: &[File] = &[
     ),
 ];
 
-pub(in crate::commands) fn plugin(output: Output, args: &NewPlugin) -> Outcome<()> {
+pub(crate) fn plugin(output: Output, args: &NewPlugin) -> Outcome<()> {
     let name = &args.name;
     check_name(name, "plugin")?;
     hooks::check(&args.hook)?;
