@@ -255,8 +255,8 @@ pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
         meta,
         vnfd,
         asd,
-        images,
         order,
+        images,
         hot,
     }
 }

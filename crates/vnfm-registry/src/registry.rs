@@ -21,7 +21,7 @@ pub(crate) const POLICY: Policy = Policy {
     stalled: Duration::from_hours(12),
 };
 /// Timeout of a call without a blob.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// Manifests that a registry may return.
 const MANIFEST_TYPES: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 /// Most characters of a response that an error quotes.

@@ -172,7 +172,8 @@ pub(crate) async fn apply(
         return Ok(());
     }
     let path = format!("{FOLDER}/addon-{name}.yaml");
-    let text: String = objects.iter().map(|one| format!("---\n{one}\n")).collect();
+    let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let text = format!("---\n{}\n", documents.join("\n---\n"));
     master.put(Upload::new(&path, text), PHASE).await?;
     let line = format!("{KUBECTL} apply --server-side --force-conflicts -f {path}");
     master.run(PHASE, &line).await.map(drop)

@@ -77,7 +77,8 @@ impl Endpoint {
         let refused = |what: &str| Err(bad(format!("`control_plane_endpoint.{what}")));
         let is_external = wanted.provider == EndpointProvider::External;
         let is_ip = |text: &str| text.parse::<IpAddr>().is_ok();
-        if !is_ip(&wanted.address) && !(is_external && is_host_name(&wanted.address)) {
+        let is_usable = is_ip(&wanted.address) || (is_external && is_host_name(&wanted.address));
+        if !is_usable {
             return refused("address` is not an IP address");
         }
         let external = wanted.external_address.as_ref().unwrap_or(&wanted.address);

@@ -136,7 +136,7 @@ pub enum Scalar {
 pub struct SmokeTest {
     /// An image with `sh`, `httpd`, `nslookup`, `sed` and `wget`, such as busybox, that the nodes have or can pull.
     pub image: String,
-    /// The StorageClass to test; if absent, storage is not tested.
+    /// The storage class to test; if absent, storage is not tested.
     pub storage_class: Option<String>,
 }
 

@@ -5,8 +5,8 @@
 //! | DNS | the name of a headless Service is resolved |
 //! | Service | the address of a Service responds |
 //! | pod network across nodes | each pod responds to each other |
-//! | storage | a volume of the StorageClass is written, if one is named |
-//! | scheduling | a DaemonSet has its pod on every node |
+//! | storage | a volume of the `StorageClass` is written, if one is named |
+//! | scheduling | a `DaemonSet` has its pod on every node |
 //!
 //! The checks are the readiness probe of the pods, so that the cluster itself repeats them until all are good. A failure leaves
 //! the namespace, for the operator to look at; the next attempt starts with a new one.

@@ -156,16 +156,16 @@ impl Builder<'_, '_> {
                 continue;
             }
             let pod_cp = (is(POD_CP.0) && !is(SUB_CP)).then_some(&POD_CP);
-            match pod_cp.or_else(|| NODES.iter().find(|(kind, _)| is(kind))) {
-                Some((_, supported)) => self.properties(template, supported),
-                None => {
-                    let message = format!(
-                        "`{}` is a `{}`, which has no translation to Kubernetes",
-                        template.name, template.kind
-                    );
-                    self.untranslatable(&template.span, message, WRITE_MANIFESTS);
-                }
+            let known = pod_cp.or_else(|| NODES.iter().find(|(kind, _)| is(kind)));
+            if let Some((_, supported)) = known {
+                self.properties(template, supported);
+                continue;
             }
+            let message = format!(
+                "`{}` is a `{}`, which has no translation to Kubernetes",
+                template.name, template.kind
+            );
+            self.untranslatable(&template.span, message, WRITE_MANIFESTS);
         }
         for policy in &topology.policies {
             if self.has_translation(policy) {
