@@ -151,7 +151,10 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let order = files.get("Files/kubernetes/order.yaml");
         let lists_charts =
             order.is_some_and(|order| String::from_utf8_lossy(order).contains("charts:"));
-        let needs_helm = lists_charts || files.keys().any(|name| name.ends_with(".tgz"));
+        let needs_helm = lists_charts
+            || files
+                .keys()
+                .any(|name| Path::new(name).extension().is_some_and(|end| end == "tgz"));
         let name = name.unwrap_or_default();
         let needs_networks = ON_NETWORKS.contains(&name.as_str());
         if !needs_login && !needs_helm && !needs_networks && !has_scripts(&files) {

@@ -1,5 +1,7 @@
 //! The machine behind a server of the real scenario, from outside: its power, its network, and programs on it.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! A client of VNF-B on the real cluster, which requests its page without a pause and records each failure.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use crate::cluster_access::{ClusterShell, b_namespace};
 use crate::host::Host;
 use crate::programs::until;

@@ -1,6 +1,6 @@
 //! Python scripts that were written for OpenStack Tacker, which exchange pickled dictionaries with their VNFM.
 //!
-//! A launcher in the script's sandbox makes and reads the pickles (python/tacker_launcher.py). This process writes the
+//! A launcher in the script's sandbox makes and reads the pickles (`python/tacker_launcher.py`). This process writes the
 //! request as JSON and reads effects as JSON, as for any script.
 
 use crate::folder::Folder;

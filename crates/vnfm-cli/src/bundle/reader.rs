@@ -45,7 +45,7 @@ impl Structure {
         let mut entries = Entries {
             path,
             size,
-            entries: entries.raw(true),
+            tar: entries.raw(true),
         };
         let signed = entries.small(INDEX, MAX_INDEX_BYTES)?;
         let signature = entries.small(SIGNATURE, MAX_SIGNATURE_BYTES)?;
@@ -159,14 +159,14 @@ struct Entries<'a> {
     path: &'a Path,
     /// Size of the bundle in bytes.
     size: u64,
-    entries: tar::Entries<'a, &'a File>,
+    tar: tar::Entries<'a, &'a File>,
 }
 
 impl<'a> Entries<'a> {
     /// The next entry, which must be a complete regular file with this path.
     fn next(&mut self, path: &str) -> Outcome<Entry<'a, &'a File>> {
         let missing = || invalid(self.path, &format!("`{path}` is missing; is it truncated?"));
-        let entry = self.entries.next().ok_or_else(missing)?;
+        let entry = self.tar.next().ok_or_else(missing)?;
         let entry = entry.map_err(|error| {
             let what = format!("{error}; it is truncated, or another kind of file");
             invalid(self.path, &what)
@@ -210,7 +210,7 @@ impl<'a> Entries<'a> {
     }
 
     fn end(mut self) -> Outcome<()> {
-        match self.entries.next() {
+        match self.tar.next() {
             None => Ok(()),
             Some(entry) => {
                 let path =

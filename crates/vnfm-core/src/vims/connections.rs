@@ -108,15 +108,14 @@ pub(crate) fn choose(request: &mut InstantiateVnfRequest) {
 
 /// Whether a request repeats the inline connection of an instance; an inline connection's `vimId` has no meaning.
 pub(crate) fn repeats(own: &Connections, given: &Connections) -> bool {
-    let same = |(key, own): (&String, &Box<VimConnectionInfo>)| {
-        given.get(key).is_some_and(|given| {
-            !own.access_info.is_empty()
-                && own.vim_type == given.vim_type
-                && own.interface_info == given.interface_info
-                && own.access_info == given.access_info
-        })
+    let same = |own: &VimConnectionInfo, given: &VimConnectionInfo| {
+        !own.access_info.is_empty()
+            && own.vim_type == given.vim_type
+            && own.interface_info == given.interface_info
+            && own.access_info == given.access_info
     };
-    !own.is_empty() && own.iter().all(same)
+    let is_given = |key: &str, own| given.get(key).is_some_and(|given| same(own, given));
+    !own.is_empty() && own.iter().all(|(key, own)| is_given(key, own))
 }
 
 /// Replaces a name in `connections` by id and type of `vim`: a name can change, and a client that reads the instance does

@@ -60,12 +60,7 @@ impl Service for Neutron {
             (&Method::GET, ["v2.0", collection, id]) => {
                 let (kind, id) = (kind(collection)?, (*id).to_owned());
                 Route::new(format!("neutron.{kind}_show"), id.clone(), move || {
-                    self.0.authenticate(request)?;
-                    let state = self.0.state();
-                    let found = state
-                        .object(kind, &id)
-                        .ok_or_else(|| not_found(kind, &id))?;
-                    Ok(Reply::json(200, &json!({ kind: found })))
+                    self.show(request, kind, &id)
                 })
             }
             (&Method::POST, ["v2.0", "networks"]) => {
@@ -89,14 +84,7 @@ impl Service for Neutron {
                 })
             }
             (&Method::PUT, ["v2.0", "quotas", project]) => {
-                Route::new("neutron.quota_update", *project, || {
-                    self.0.authenticate(request)?;
-                    let body = request.json();
-                    for (name, value) in body["quota"].as_object().into_iter().flatten() {
-                        self.0.set_quota(name, value.as_i64().unwrap_or(-1));
-                    }
-                    Ok(Reply::json(200, &body))
-                })
+                Route::new("neutron.quota_update", *project, || self.set_quota(request))
             }
             _ => return None,
         })
@@ -104,6 +92,22 @@ impl Service for Neutron {
 }
 
 impl Neutron {
+    fn show(&self, request: &Request, kind: &str, id: &str) -> Result<Reply, Reply> {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let found = state.object(kind, id).ok_or_else(|| not_found(kind, id))?;
+        Ok(Reply::json(200, &json!({ kind: found })))
+    }
+
+    fn set_quota(&self, request: &Request) -> Result<Reply, Reply> {
+        self.0.authenticate(request)?;
+        let body = request.json();
+        for (name, value) in body["quota"].as_object().into_iter().flatten() {
+            self.0.set_quota(name, value.as_i64().unwrap_or(-1));
+        }
+        Ok(Reply::json(200, &body))
+    }
+
     fn create_network(&self, request: &Request) -> Result<Reply, Reply> {
         let who = self.0.authenticate(request)?;
         let body = request.json();
