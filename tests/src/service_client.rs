@@ -36,7 +36,7 @@ impl<'a> Client<'a> {
     /// Starts it, and waits for the first response.
     ///
     /// # Panics
-    /// If there is none in time.
+    /// If no response arrives in time.
     #[must_use]
     pub fn start(real: &'a Real, testbed: &Testbed, inside: &ClusterShell) -> Self {
         let namespace = b_namespace(testbed);

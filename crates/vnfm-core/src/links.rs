@@ -25,7 +25,7 @@ use vnfm_types::{LinkSpec, LinkState, SharedLink};
 
 /// Time limit of a creation or deletion at the VIM; a shorter limit of steps applies, too.
 const TIMEOUT: Duration = Duration::from_mins(2);
-/// In bytes.
+/// Longest name of a link, in bytes.
 const MAX_NAME: usize = 255;
 const MAX_SUBNETS: usize = 16;
 /// In bytes, as JSON.

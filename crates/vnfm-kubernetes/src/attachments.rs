@@ -65,7 +65,7 @@ pub(crate) enum Link {
 /// What the request says about a connection point.
 pub(crate) struct Binding<'a> {
     pub(crate) link: &'a ExtVirtualLinkData,
-    /// The key of its configuration; the name of the CP if there is none.
+    /// The key of its configuration; the name of the CP if it has no configuration.
     pub(crate) config: String,
     pub(crate) ips: Vec<String>,
     pub(crate) mac: Option<String>,

@@ -48,7 +48,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// A login for one run of helm.
 pub(crate) struct HelmLogin {
     pub(crate) kubeconfig: Secret,
-    /// Whether hooks run.
+    /// Whether helm runs the chart's hooks with this login.
     pub(crate) hooks: bool,
 }
 

@@ -29,7 +29,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// `Refused`, with the reason why the address is none.
+    /// `Refused`, if the address is invalid, with the reason.
     pub fn new(address: &str) -> Result<Self, RegistryError> {
         let refused = |reason: String| RegistryError::refused(ACTION, reason);
         let text = if address.contains("://") {

@@ -44,7 +44,7 @@ pub struct Blob {
     pub manifest: bool,
 }
 
-/// Reads blobs.
+/// Reads the blobs of an image, from a package for example.
 pub trait Content: Send + Sync {
     /// A body that streams the blob from its beginning.
     fn body(&self, blob: &Blob) -> Body;

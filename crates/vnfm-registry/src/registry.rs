@@ -90,7 +90,7 @@ impl Registry {
         succeeded(action, self.send(&call).await?).await.map(drop)
     }
 
-    /// The digest that a tag or digest of a repository refers to; `None` if there is none.
+    /// The digest that a tag or digest of a repository refers to; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Refused`; a registry that allows no deletion is none.
+    /// `Unavailable` or `Refused`; [`Deleted::NotAllowed`] is not an error.
     pub async fn delete(&self, repository: &str, digest: &str) -> Result<Deleted, RegistryError> {
         let action = format!("delete `{repository}@{digest}` from the registry");
         let path = format!("{repository}/manifests/{digest}");

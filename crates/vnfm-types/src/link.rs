@@ -41,7 +41,7 @@ pub struct LinkSubnet {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SharedLink {
-    /// Assigned by us.
+    /// UUID that the VNFM assigns.
     pub id: String,
     /// Whether instances can use it.
     pub state: LinkState,
@@ -50,7 +50,7 @@ pub struct SharedLink {
     pub resource_id: Option<String>,
     /// When it was requested.
     pub created_at: Timestamp,
-    /// What was requested.
+    /// Name, VIM and network settings of the request that created it.
     #[serde(flatten)]
     pub spec: LinkSpec,
     /// Ids of the VNF instances that use it. Computed by the store, never written.

@@ -108,7 +108,7 @@ pub(crate) async fn end(
         ClusterAction::Upgrade => {
             upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
         }
-        ClusterAction::ApplyAddons => apply_addons(cx, &plan, Effects::none()).await,
+        ClusterAction::ApplyAddons => apply_addons(cx, &mut plan, Effects::none()).await,
         // The API server need not respond.
         ClusterAction::Backup => etcd::back_up(cx, &plan, &params.etcd).await,
         ClusterAction::Restore => etcd::restore(cx, &plan, &params.etcd).await,
@@ -178,17 +178,21 @@ pub(crate) async fn package_end(
     let params = &request.additional_params;
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
     let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await?;
-    apply_addons(cx, &plan, upgraded).await
+    apply_addons(cx, &mut plan, upgraded).await
 }
 
-/// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it.
+/// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it; does nothing if a vendor's script
+/// installed the cluster, or if there is none.
 async fn apply_addons(
     cx: &HookContext,
-    plan: &Plan,
+    plan: &mut Plan,
     effects: Effects,
 ) -> Result<Effects, DriverError> {
+    if plan.script().is_some() || connect(cx, plan).await?.is_none() {
+        return Ok(effects);
+    }
     let installer = Installer::new(cx, plan);
-    let master = Machine::new(cx, plan, plan.first_control_plane());
+    let master = Machine::new(cx, plan, plan.responding_control_plane());
     addons::install(&installer, &master).await?;
     smoke_test::run(&installer, &master).await?;
     Ok(addons::shown(effects, plan))

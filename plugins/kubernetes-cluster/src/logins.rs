@@ -47,7 +47,7 @@ fn number(name: &str) -> Option<u32> {
 }
 
 impl Installer<'_> {
-    /// The token of the last login; creates service account and login if there is none.
+    /// The token of the last login; creates service account and login if they do not exist.
     pub(crate) async fn credentials(&self, master: &Machine<'_>) -> Result<String, DriverError> {
         let last = logins(master).await?.last().copied();
         if last.is_none() {

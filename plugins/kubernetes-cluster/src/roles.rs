@@ -14,7 +14,7 @@ const MAX_LABEL: usize = 63;
 ///
 /// # Errors
 ///
-/// If there is none, or an address is missing.
+/// If no server has the role, or an address is missing.
 pub(crate) fn control_planes<P>(
     request: &HookRequest<P>,
     installation: &Installation,

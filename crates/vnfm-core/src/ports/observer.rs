@@ -41,7 +41,7 @@ pub trait Observer: Send + Sync {
         let _ = (vim, end, waited, took);
     }
 
-    /// The VIM with this registry id sent an event, or confirmed that there is none, at this time; `None`: its events are
+    /// The VIM with this registry id sent an event, or reported that nothing changed, at this time; `None`: its events are
     /// not followed any more.
     fn vim_heard(&self, vim: &str, at: Option<Timestamp>) {
         let _ = (vim, at);

@@ -16,7 +16,7 @@ pub(super) const MIN_INTERVAL: SignedDuration = SignedDuration::from_secs(15);
 /// Instances that are marked one by one; with more, every instance of the VIM is.
 pub(super) const MAX_MARKED: usize = 10_000;
 
-/// The marked instances.
+/// The instances of one VIM that are to be observed, and when.
 #[derive(Default)]
 pub(super) struct Marks {
     due: BTreeSet<(Timestamp, String)>,
