@@ -148,7 +148,7 @@ fn refused(testbed: &Testbed, name: &str) {
         ),
         (
             &["--aspect", "clients", "--out", "--steps", "4"],
-            "one step at a time",
+            "the highest level of scaling aspect `clients` is 3, not 4",
         ),
         (&["--aspect", "clients", "--in"], "at most by 0"),
     ] {
