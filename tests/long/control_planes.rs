@@ -36,12 +36,28 @@ fn is_served() -> bool {
 }
 
 /// The host that has the cluster's address.
-fn owner<'a>(real: &'a Real, names: &[&'a str]) -> &'a str {
-    let has_address = |name: &&&str| {
+fn owner(real: &Real, names: &[&'static str]) -> &'static str {
+    let has_address = |name: &&&'static str| {
         let shown = Host::new(real, name).inside(&format!("ip -o addr show to {ADDRESS}"));
         !shown.is_empty()
     };
     names.iter().find(has_address).unwrap()
+}
+
+/// Powers off the host that has the cluster's address, and waits until another serves; the host's name.
+fn cut_power_of_the_owner(real: &Real) -> &'static str {
+    let names = ["masternode-0", "masternode-1", "masternode-2"];
+    let lost = owner(real, &names);
+    Host::new(real, lost).command("power-off");
+    let cut = Instant::now();
+    until("the API server is served again", OUTAGE, || {
+        is_served().then_some(())
+    });
+    println!(
+        "served again {:.1} s after the power cut of `{lost}`",
+        cut.elapsed().as_secs_f64()
+    );
+    lost
 }
 
 #[test]
@@ -61,18 +77,7 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
     let before = ClusterShell::connect(&testbed).wait_for_b_pods(&testbed, 2);
     assert_eq!(before, ["workernode-0", "workernode-1"]);
 
-    let names = ["masternode-0", "masternode-1", "masternode-2"];
-    let lost = owner(&real, &names);
-    Host::new(&real, lost).command("power-off");
-    let cut = Instant::now();
-    until("the API server is served again", OUTAGE, || {
-        is_served().then_some(())
-    });
-    println!(
-        "served again {:.1} s after the power cut of `{lost}`",
-        cut.elapsed().as_secs_f64()
-    );
-
+    let lost = cut_power_of_the_owner(&real);
     let old = vnfcs(&testbed);
     let (name, vnfc) = old
         .iter()

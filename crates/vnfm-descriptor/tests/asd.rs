@@ -320,8 +320,7 @@ fn errors_in_an_asd_are_reported() {
 
 fn digest(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
-    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
+    format!("sha256:{hash:x}")
 }
 
 /// Files of an image layout, by path.

@@ -227,8 +227,9 @@ mod tests {
 
     #[test]
     fn an_upgrade_moves_by_one_minor_version_and_never_back() {
-        let ready = &[("v1.36.2", true)][..];
-        let table: &[(&str, &[(&str, bool)], &str, &str)] = &[
+        type Nodes = &'static [(&'static str, bool)];
+        let ready: Nodes = &[("v1.36.2", true)];
+        let table: &[(&str, Nodes, &str, &str)] = &[
             ("v1.36.2", ready, "v1.36.2", ""),
             ("v1.36.2", ready, "v1.36.3", ""),
             ("v1.36.2", ready, "v1.37.0", ""),

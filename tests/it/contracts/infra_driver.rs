@@ -44,27 +44,27 @@ async fn world() -> Arc<World> {
 }
 
 /// A link as OpenStack has them.
-fn link_with_subnets() -> Option<LinkSpec> {
+fn link_with_subnets() -> LinkSpec {
     let subnet = |cidr: &str| LinkSubnet {
         cidr: cidr.into(),
         ..LinkSubnet::default()
     };
-    Some(LinkSpec {
+    LinkSpec {
         name: "shared-by-rules".into(),
         subnets: vec![subnet("10.77.0.0/24"), subnet("10.78.0.0/24")],
         ..LinkSpec::default()
-    })
+    }
 }
 
 /// A link as Kubernetes has them.
-fn link_with_cni_config() -> Option<LinkSpec> {
+fn link_with_cni_config() -> LinkSpec {
     let config = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "br-rules"});
-    Some(LinkSpec {
+    LinkSpec {
         name: "shared-by-rules".into(),
         namespace: Some("default".into()),
         cni_config: config.as_object().cloned(),
         ..LinkSpec::default()
-    })
+    }
 }
 
 /// The kind that Multus brings.
@@ -106,7 +106,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         write: Box::new(move |id, text| writes.cloud().write_disk(id, text)),
     };
     Arc::new(OnVim {
-        link: link_with_subnets(),
+        link: Some(link_with_subnets()),
         disks: Some(disks),
         snapshots_hold_volumes: true,
         running: Box::new(move || running_servers(&same)),
@@ -171,7 +171,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         infeasible: Some(with_image(&what, &vdu)),
         sizes: Some(sizes(&what, &vdu)),
         releases: Some(releases(["vnf-b-cnf", "vnf-b-cnf-2"])),
-        link: link_with_cni_config(),
+        link: Some(link_with_cni_config()),
         removes_last_vnfcs: false,
         running: Box::new(move || pods(&ledger)),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
@@ -285,7 +285,7 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
             ["net-1", "net-2"],
         )),
         running: Box::new(move || runs.running_vnfcs()),
-        link: link_with_subnets(),
+        link: Some(link_with_subnets()),
         disks: Some(disks),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
             [there.vnfcs(), there.snapshots(), there.networks()].concat()

@@ -334,6 +334,14 @@ async fn what_is_not_possible_is_refused_with_what_would_be() {
         );
         assert!(refusal.detail.contains(expected), "{refusal}");
     }
+    assert_eq!(it.record().await, before);
+    assert!(it.world.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_disabled_package_is_no_successor() {
+    let it = with_successor(Arc::default(), upgrade_with(&[])).await;
+    let before = it.record().await;
     let mut disabled = package_record(NEXT_PACKAGE, SECOND);
     disabled.info.operational_state = PackageOperationalState::Disabled;
     it.store

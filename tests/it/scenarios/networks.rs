@@ -66,6 +66,35 @@ fn sample_request(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The plan replaces both pods; the change connects them to the second network and says so.
+fn connects_both_pods_to_the_other(testbed: &Testbed, id: &str, change: &Value) {
+    let body = json!({"operation": "CHANGE_EXT_CONN", "request": change});
+    let path = format!("/vnfm/v1/vnf_instances/{id}/plan");
+    let (status, plan) = testbed.server.http("POST", &path, &body.to_string());
+    let rows = plan["resources"].as_array().cloned().unwrap_or_default();
+    let replaced = rows
+        .iter()
+        .filter(|row| row["kind"] == "Pod" && row["action"] == "REPLACE");
+    assert_eq!((status, replaced.count()), (200, 2), "{plan:#}");
+
+    let op = testbed.begin(VNF, "change_ext_conn", change);
+    testbed.wait_for_state(&op, "COMPLETED");
+    let second = info(testbed);
+    assert_eq!(
+        (link(&second), addresses(&second)),
+        (("networks/data-2", 2), 2),
+        "{second:#}"
+    );
+    let op = testbed
+        .server
+        .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"));
+    let changed = &op["changedExtConnectivity"][0];
+    assert_eq!(
+        changed["resourceHandle"]["resourceId"], "networks/data-2",
+        "{op:#}"
+    );
+}
+
 #[test]
 fn pods_are_connected_to_another_network_and_back() {
     let (sim, testbed) = testbed(&["--cluster"], "info");
@@ -96,31 +125,7 @@ fn pods_are_connected_to_another_network_and_back() {
     );
 
     let change = sample_request("change_ext_conn");
-    let body = json!({"operation": "CHANGE_EXT_CONN", "request": change});
-    let path = format!("/vnfm/v1/vnf_instances/{id}/plan");
-    let (status, plan) = testbed.server.http("POST", &path, &body.to_string());
-    let rows = plan["resources"].as_array().cloned().unwrap_or_default();
-    let replaced = rows
-        .iter()
-        .filter(|row| row["kind"] == "Pod" && row["action"] == "REPLACE");
-    assert_eq!((status, replaced.count()), (200, 2), "{plan:#}");
-
-    let op = testbed.begin(VNF, "change_ext_conn", &change);
-    testbed.wait_for_state(&op, "COMPLETED");
-    let second = info(&testbed);
-    assert_eq!(
-        (link(&second), addresses(&second)),
-        (("networks/data-2", 2), 2),
-        "{second:#}"
-    );
-    let op = testbed
-        .server
-        .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"));
-    let changed = &op["changedExtConnectivity"][0];
-    assert_eq!(
-        changed["resourceHandle"]["resourceId"], "networks/data-2",
-        "{op:#}"
-    );
+    connects_both_pods_to_the_other(&testbed, &id, &change);
 
     // The network of the next change vanishes; its rollback connects the pods as they were.
     let mut other = change.clone();

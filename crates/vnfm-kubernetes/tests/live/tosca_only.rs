@@ -30,6 +30,15 @@ async fn object(world: &World, (version, kind, plural): (&str, &str, &str), name
 const DEPLOYMENTS: (&str, &str, &str) = ("apps/v1", "Deployment", "deployments");
 const INGRESSES: (&str, &str, &str) = ("networking.k8s.io/v1", "Ingress", "ingresses");
 
+async fn update(world: &World, current: &Recorded, target: &Allocation) -> Recorded {
+    let change = Convergence::update(current, target);
+    let updated = world
+        .driver
+        .converge(&world.cx(60), &change, &Value::Null)
+        .await;
+    updated.unwrap()
+}
+
 #[tokio::test]
 async fn a_package_of_tosca_alone_is_instantiated_scaled_healed_changed_and_terminated() {
     let Some(world) = World::start().await else {
@@ -52,21 +61,13 @@ async fn a_package_of_tosca_alone_is_instantiated_scaled_healed_changed_and_term
     let ingress = object(&world, INGRESSES, "front").await;
     assert_eq!(ingress["spec"]["rules"][0]["host"], "web.example.com");
 
-    let update = async |current: &Recorded, target: &Allocation| {
-        let change = Convergence::update(current, target);
-        world
-            .driver
-            .converge(&world.cx(60), &change, &Value::Null)
-            .await
-            .unwrap()
-    };
-    let larger = update(&created, &web(4, "hello")).await;
+    let larger = update(&world, &created, &web(4, "hello")).await;
     assert_eq!(ids(&larger).len(), 4);
     assert!(
         ids(&created).iter().all(|id| ids(&larger).contains(id)),
         "the pods stay"
     );
-    let smaller = update(&larger, &web(3, "hello")).await;
+    let smaller = update(&world, &larger, &web(3, "hello")).await;
     assert_eq!(ids(&smaller).len(), 3);
 
     let (repair, what) = (repair(&smaller, &[0]), web(3, "hello"));
@@ -85,7 +86,7 @@ async fn a_package_of_tosca_alone_is_instantiated_scaled_healed_changed_and_term
     );
 
     // Another configuration replaces the pods, which read it when they start.
-    let changed = update(&healed, &web(3, "bye")).await;
+    let changed = update(&world, &healed, &web(3, "bye")).await;
     let page = world
         .config_maps(&world.namespace())
         .get("web")

@@ -109,7 +109,7 @@ async fn a_crash_at_any_call_of_the_installation_leads_to_the_same_end_state() {
 async fn crash_of_install(kill: Kill) -> bool {
     let lab = Lab::with_control_planes(THREE).await;
     let vnfcs = lab.vnfcs(THREE, &[]);
-    let request = lab.shared_request("instantiate_end", &lab.shared_params(), vnfcs);
+    let request = lab.shared_request("instantiate_end", &lab.shared_params(), &vnfcs);
     let first = lab.run(request, Some(kill)).await;
     let reached = first.is_none();
     match first {
@@ -338,7 +338,7 @@ async fn refusal(names: &[&str], change: impl FnOnce(&mut Value)) -> String {
     let lab = Lab::empty().await;
     let mut params = lab.shared_params();
     change(&mut params["k8s_cluster_installation_param"]);
-    let request = lab.shared_request("instantiate_end", &params, lab.vnfcs(names, &[]));
+    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(names, &[]));
     let error = lab.run(request, None).await.unwrap().unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
@@ -414,7 +414,7 @@ async fn an_external_address_needs_nothing_on_the_nodes() {
     endpoint["provider"] = json!("external");
     endpoint["port"] = json!(16443);
     endpoint["external_address"] = json!("203.0.113.7");
-    let request = lab.shared_request("instantiate_end", &params, lab.vnfcs(THREE, &[]));
+    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
     let effects = lab.run(request, None).await.unwrap().unwrap();
     lab.assert_control_planes(THREE);
     let vim = &effects.register_vims[0];
@@ -431,7 +431,7 @@ async fn kube_vip_is_a_static_pod_on_each_control_plane() {
     endpoint["provider"] = json!("kube_vip");
     endpoint["port"] = json!(16443);
     endpoint["image"] = json!("registry.example.com/kube-vip:v1");
-    let request = lab.shared_request("instantiate_end", &params, lab.vnfcs(THREE, &[]));
+    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
     lab.run(request, None).await.unwrap().unwrap();
     lab.assert_control_planes(THREE);
     for host in THREE {
@@ -475,7 +475,7 @@ async fn groups_of_workers_have_labels_and_taints() {
     let mut vnfcs = lab.vnfcs(THREE, &[]);
     vnfcs.pop();
     vnfcs.push(lab.vnfc((last_byte("w2"), "w2", "gpuNode", "gpuCP"), &[]));
-    let request = lab.shared_request("instantiate_end", &params, vnfcs);
+    let request = lab.shared_request("instantiate_end", &params, &vnfcs);
     lab.run(request, None).await.unwrap().unwrap();
     lab.assert_control_planes(THREE);
     let [plain, gpu] = ["w1", "w2"].map(|name| lab.node(name).unwrap());

@@ -67,7 +67,7 @@ impl Lab {
         &self,
         hook: &str,
         params: &Value,
-        vnfcs: Vec<Value>,
+        vnfcs: &[Value],
     ) -> HookRequest {
         let mut request = self.request(hook, params);
         request.inventory.vnfc_resource_info = serde_json::from_value(json!(vnfcs)).unwrap();
@@ -77,14 +77,14 @@ impl Lab {
 
     pub(crate) async fn install_three(&self) -> Result<Effects, PortError> {
         let params = self.shared_params();
-        let request = self.shared_request("instantiate_end", &params, self.vnfcs(THREE, &[]));
+        let request = self.shared_request("instantiate_end", &params, &self.vnfcs(THREE, &[]));
         self.run(request, None).await.unwrap()
     }
 
     pub(crate) fn heal_three(&self, hook: &str, healed: &[&str]) -> HookRequest {
         let replaced = if hook == "heal_end" { healed } else { &[] };
         let vnfcs = self.vnfcs(THREE, replaced);
-        let mut request = self.shared_request(hook, &self.shared_params(), vnfcs);
+        let mut request = self.shared_request(hook, &self.shared_params(), &vnfcs);
         let is_healed = |vnfc: &Value| {
             healed
                 .iter()
@@ -119,7 +119,7 @@ impl Lab {
             before
         };
         let vnfcs = self.vnfcs(now, &[]);
-        let mut request = self.shared_request(hook, &self.shared_params(), vnfcs);
+        let mut request = self.shared_request(hook, &self.shared_params(), &vnfcs);
         let only = |names: &[&str], others: &[&str]| {
             let all = self.vnfcs(names, &[]);
             let is_new = |vnfc: &Value| {
