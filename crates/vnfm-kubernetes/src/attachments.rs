@@ -5,7 +5,7 @@
 //! | a CP that the request connects (`extVirtualLinks`) | its `resourceId`: `NAMESPACE/NAME` or `NAME` of a `NetworkAttachmentDefinition` |
 //! | a CP on an internal link that the request or the grant names (`extManagedVirtualLinks`) | the same |
 //! | a CP on an internal link that has the name of a `NetworkAttachmentDefinition` of the package | that one |
-//! | an external connection point of an ASD | as the request connects it: [`asd_networks`](crate::asd_networks) |
+//! | an external connection point of an ASD | as the request connects it: [`crate::asd_networks`] |
 //! | the first other CP of a VDU | the pod's own interface, on the network of the cluster |
 //!
 //! All pods of a workload have one template: so a fixed address needs a workload with one pod.

@@ -97,7 +97,7 @@ pub(crate) fn file(allocation: &Allocation, named: &Member<'_>) -> Result<String
 ///
 /// # Errors
 ///
-/// Those of [`file`].
+/// Those of [`file()`].
 pub(crate) fn chart(allocation: &Allocation, named: &Member<'_>) -> Result<String, PortError> {
     match normalise(named.text()?) {
         Ok(path) if allocation.package.is_chart_folder(&path) => Ok(path),
