@@ -103,6 +103,38 @@ fn a_rollback_after_the_first_batch_returns_to_the_old_release() {
     sim.assert_clean();
 }
 
+#[test]
+fn a_batch_that_fails_twice_is_completed_before_the_next_one() {
+    let (sim, testbed) = rolling();
+    let first = vnfcs(&shown(&testbed, ROLLING));
+    let failing = first.keys().next().unwrap();
+    sim.arm(&json!({"call": "heat.resource_create", "subject": format!("/{failing}"), "times": 9, "fault": {"status": 500}}));
+    let op = begin(&testbed, ROLLING, "vnf-rolling-1");
+    testbed.wait_for_state(&op, "FAILED_TEMP");
+    testbed.server.ctl(&["op", "retry", &op]);
+    testbed.wait_for_state(&op, "FAILED_TEMP");
+    let rebuilt = |server: &Value| server["subject"].as_str().unwrap().to_owned();
+    let batch: BTreeSet<String> = sim
+        .calls("nova.server_rebuild", "")
+        .iter()
+        .map(rebuilt)
+        .collect();
+    assert!(
+        batch.len() <= 2,
+        "only servers of the first batch: {batch:?}"
+    );
+    sim.disarm();
+    testbed.server.ctl(&["op", "retry", &op]);
+    testbed.wait_for_state(&op, "COMPLETED");
+    for (name, (_, image)) in vnfcs(&shown(&testbed, ROLLING)) {
+        assert_ne!(image, first[&name].1, "{name}");
+    }
+    assert_eq!(active_during_rebuilds(&sim).into_iter().min(), Some(2));
+    testbed.terminate_and_delete(ROLLING);
+    testbed.finish();
+    sim.assert_clean();
+}
+
 /// Number of pods that a client of VNF-B's Service reaches now.
 fn serving(sim: &Simulator) -> Option<usize> {
     let all = sim.page("left-behind");
