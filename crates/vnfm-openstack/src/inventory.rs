@@ -57,22 +57,22 @@ pub(crate) async fn read_stack(
     stack: &Stack,
 ) -> Result<StackContents, PortError> {
     let resources = resources(cloud, stack).await?;
-    let ids: Vec<String> = resources
-        .iter()
-        .filter(|one| one.kind == SERVER && !one.id().is_empty())
-        .map(|one| one.id().to_owned())
-        .collect();
-    let servers: Vec<Option<(Server, Vec<Port>)>> = stream::iter(ids)
-        .map(|id| async move {
-            let (server, ports) = futures::try_join!(server(cloud, &id), ports_of(cloud, &id))?;
-            Ok::<_, PortError>(server.map(|server| (server, ports)))
-        })
+    let ids = resources.iter().filter(|one| one.kind == SERVER);
+    let ids: Vec<&str> = ids.map(Resource::id).filter(|id| !id.is_empty()).collect();
+    let owned: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+    let servers = stream::iter(owned)
+        .map(|id| async move { server(cloud, &id).await })
         .buffered(MAX_CONCURRENT_REQUESTS)
-        .try_collect()
-        .await?;
+        .try_collect();
+    let (servers, mut ports): (Vec<Option<Server>>, _) =
+        futures::try_join!(servers, ports_of(cloud, &ids))?;
+    let with_ports = servers.into_iter().flatten().map(|server| {
+        let ports = ports.remove(&server.id).unwrap_or_default();
+        (server, ports)
+    });
     Ok(StackContents {
+        servers: with_ports.collect(),
         resources,
-        servers: servers.into_iter().flatten().collect(),
     })
 }
 

@@ -4,7 +4,7 @@ use crate::call::{Call, encoded};
 use crate::heat::member;
 use crate::keystone_login::{Cloud, Service};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::PortError;
 
 /// Ids per request: a URL must not grow too long.
@@ -67,7 +67,7 @@ pub(crate) async fn networks(
 }
 
 pub(crate) async fn port(cloud: &Cloud<'_>, id: &str) -> Result<Option<Port>, PortError> {
-    let found = ports(cloud, "id", id).await?;
+    let found = ports(cloud, "id", &[id], "").await?;
     Ok(found.into_iter().find(|port| port.id == id))
 }
 
@@ -76,35 +76,40 @@ pub(crate) async fn existing(
     cloud: &Cloud<'_>,
     ids: &[&str],
 ) -> Result<BTreeSet<String>, PortError> {
-    let action = "look for the ports of the stack";
-    let mut found = BTreeSet::new();
-    for some in ids.chunks(MAX_IDS_PER_CALL) {
-        let query: Vec<String> = some
-            .iter()
-            .map(|id| format!("id={}", encoded(id)))
-            .collect();
-        let path = format!("/ports?fields=id&{}", query.join("&"));
-        let reply = cloud
-            .send(Service::Network, &Call::get(path, action))
-            .await?;
-        let ports: Vec<Port> = member(reply, "ports", action)?;
-        found.extend(ports.into_iter().map(|port| port.id));
+    let found = ports(cloud, "id", ids, "fields=id&").await?;
+    Ok(found.into_iter().map(|port| port.id).collect())
+}
+
+/// The ports of these servers, by the server's id.
+pub(crate) async fn ports_of(
+    cloud: &Cloud<'_>,
+    servers: &[&str],
+) -> Result<BTreeMap<String, Vec<Port>>, PortError> {
+    let mut found: BTreeMap<String, Vec<Port>> = BTreeMap::new();
+    for port in ports(cloud, "device_id", servers, "").await? {
+        found.entry(port.device_id.clone()).or_default().push(port);
     }
     Ok(found)
 }
 
-/// The ports of a server.
-pub(crate) async fn ports_of(cloud: &Cloud<'_>, server: &str) -> Result<Vec<Port>, PortError> {
-    let mut found = ports(cloud, "device_id", server).await?;
-    found.retain(|port| port.device_id == server);
+/// The ports whose member `filter` has one of these values; `members` limits what is returned of each.
+async fn ports(
+    cloud: &Cloud<'_>,
+    filter: &str,
+    values: &[&str],
+    members: &str,
+) -> Result<Vec<Port>, PortError> {
+    let mut found = Vec::new();
+    for some in values.chunks(MAX_IDS_PER_CALL) {
+        let action = format!("look for ports with {filter} `{}`", some.join("`, `"));
+        let query = some.iter().map(|one| format!("{filter}={}", encoded(one)));
+        let query: Vec<String> = query.collect();
+        let path = format!("/ports?{members}{}", query.join("&"));
+        let reply = cloud
+            .send(Service::Network, &Call::get(path, action.as_str()))
+            .await?;
+        let ports: Vec<Port> = member(reply, "ports", &action)?;
+        found.extend(ports);
+    }
     Ok(found)
-}
-
-async fn ports(cloud: &Cloud<'_>, filter: &str, value: &str) -> Result<Vec<Port>, PortError> {
-    let action = format!("look for ports with {filter} `{value}`");
-    let path = format!("/ports?{filter}={}", encoded(value));
-    let reply = cloud
-        .send(Service::Network, &Call::get(path, action.as_str()))
-        .await?;
-    member(reply, "ports", &action)
 }

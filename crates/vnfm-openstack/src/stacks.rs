@@ -23,8 +23,8 @@ const MAX_CREATE_ATTEMPTS: u32 = 3;
 const NAME_RELEASE_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 /// Requests to delete one stack.
 const MAX_DELETE_ATTEMPTS: u32 = 4;
-/// Of the observations of a stack in creation, one in this many lists its resources.
-const RESOURCES_EVERY: u32 = 4;
+/// Of the observations of a stack in progress, one in this many lists its resources.
+pub(crate) const RESOURCES_EVERY: u32 = 4;
 /// What to do with a stack of ours that has lost its tags.
 pub(crate) const RETAG_HINT: &str = "the stack has lost its tags: tag it again (`openstack stack update --existing --tags …`), then retry";
 /// Resources named in a progress text.
@@ -223,7 +223,7 @@ async fn wait_until_complete(
     }
 }
 
-fn status(stack: &Stack) -> String {
+pub(crate) fn status(stack: &Stack) -> String {
     format!("stack `{}` is {}", stack.name, stack.status)
 }
 

@@ -27,7 +27,9 @@ use crate::inventory::{MAX_CONCURRENT_REQUESTS, PORT, SERVER, VOLUME};
 use crate::keystone_login::Cloud;
 use crate::resolved::recorded_instances;
 use crate::retries::Waiter;
-use crate::stacks::{RETAG_HINT, delete, failure, foreign, report_progress};
+use crate::stacks::{
+    RESOURCES_EVERY, RETAG_HINT, delete, failure, foreign, report_progress, status,
+};
 use crate::{group_members, neutron, nova};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
@@ -64,6 +66,10 @@ struct Update<'a> {
     /// How long a stack in progress may stay unchanged.
     stall_timeout: SignedDuration,
     updates: u32,
+    /// Observations of the stack in progress.
+    observations: u32,
+    /// The stack as it was last observed.
+    known: Option<Stack>,
     /// What the stack looked like when it last changed, and when that was.
     last_change: Option<(String, Timestamp)>,
     /// When we last requested an update, and the stack's `updated_time` before it.
@@ -109,6 +115,8 @@ pub(crate) async fn update_stack(
         targets: targets(change),
         stall_timeout: (left / 10).clamp(SignedDuration::from_secs(1), MAX_STALL),
         updates: 0,
+        observations: 0,
+        known: None,
         last_change: None,
         requested: None,
     };
@@ -220,9 +228,18 @@ impl Update<'_> {
         }
     }
 
-    async fn own(&self) -> Result<Option<Stack>, PortError> {
+    /// The stack with our name, if it carries our tag. Once found, it is looked at by its id.
+    async fn own(&mut self) -> Result<Option<Stack>, PortError> {
         let ownership = self.cx.ownership;
-        let found = heat::find(self.cloud, &heat::stack_name(&ownership.instance_id)).await?;
+        let known = match self.known.take() {
+            Some(stack) => heat::show(self.cloud, &stack).await?,
+            None => None,
+        };
+        let found = match known {
+            Some(stack) => Some(stack),
+            None => heat::find(self.cloud, &heat::stack_name(&ownership.instance_id)).await?,
+        };
+        self.known.clone_from(&found);
         match found {
             Some(stack) if !stack.belongs_to(&ownership.installation_id) => {
                 let error = foreign("update", &stack, ownership);
@@ -237,6 +254,10 @@ impl Update<'_> {
 
     /// Watches a stack in progress; updates it again if its Heat engine seems to have died.
     async fn watch(&mut self, stack: &Stack) -> Result<Waited<Updated>, PortError> {
+        self.observations += 1;
+        if self.observations % RESOURCES_EVERY != 2 {
+            return Ok(Waited::NotYet(status(stack)));
+        }
         let resources = heat::resources(self.cloud, stack).await?;
         let is_update = !stack.status.starts_with("CREATE");
         if self.is_stalled(stack, &resources) && is_update {
@@ -269,7 +290,11 @@ impl Update<'_> {
     /// Replaces the remaining targets in a stack that Heat is not working on.
     async fn replace(&mut self, stack: Stack) -> Result<Waited<Updated>, PortError> {
         let resources = heat::resources(self.cloud, &stack).await?;
-        let missing = missing(self.cloud, &resources).await?;
+        let missing = if self.has_updated(&stack) {
+            BTreeSet::new() // what was missing before the update has been recreated
+        } else {
+            missing(self.cloud, &resources).await?
+        };
         let is_target = |one: &Resource| {
             matches!(one.kind.as_str(), SERVER | VOLUME) && self.targets.contains(one.id())
         };
@@ -324,6 +349,11 @@ impl Update<'_> {
             Some(made_of) => made_of != self.fingerprint,
             None => is_outdated(stack, self.change),
         }
+    }
+
+    /// Whether the stack is complete after an update of ours.
+    fn has_updated(&self, stack: &Stack) -> bool {
+        self.updates > 0 && stack.phase() == Phase::Complete && !self.is_about_to_update(stack)
     }
 
     /// Heat accepts an update a moment before the stack shows it.
