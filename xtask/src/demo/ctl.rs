@@ -1,6 +1,6 @@
 //! Runs `vnfmctl` as a user would.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -70,7 +70,7 @@ impl Ctl {
         mut on_log: impl FnMut(&str),
     ) -> Result<Value> {
         let with_format = [&["-o", "json"], arguments].concat();
-        let (code, data, log) = self.run(&with_format, |output, line| {
+        let (code, data, log) = Self::run(self.command(), &with_format, |output, line| {
             if output == Output::Log {
                 on_log(line);
             }
@@ -94,7 +94,28 @@ impl Ctl {
     /// # Errors
     /// If the command fails; with its error message.
     pub(crate) fn watch(&self, progress: &Progress, arguments: &[&str]) -> Result<()> {
-        let (code, _, log) = self.run(arguments, |_, line| progress.show(line))?;
+        Self::watch_command(progress, self.command(), arguments)
+    }
+
+    /// The same, with a file as standard input.
+    ///
+    /// # Errors
+    /// If the command fails; with its error message.
+    pub(crate) fn watch_with_input(
+        &self,
+        progress: &Progress,
+        arguments: &[&str],
+        input: &Path,
+    ) -> Result<()> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" <\"$0\""]).arg(input);
+        let command = self.command();
+        shell.arg(command.get_program()).args(command.get_args());
+        Self::watch_command(progress, shell, arguments)
+    }
+
+    fn watch_command(progress: &Progress, command: Command, arguments: &[&str]) -> Result<()> {
+        let (code, _, log) = Self::run(command, arguments, |_, line| progress.show(line))?;
         if code != 0 {
             bail!(
                 "`vnfmctl {}` failed with exit code {code}: {}",
@@ -110,7 +131,7 @@ impl Ctl {
     /// # Errors
     /// If it is not refused.
     pub(crate) fn refused(&self, arguments: &[&str]) -> Result<String> {
-        let (code, _, log) = self.run(arguments, |_, _| {})?;
+        let (code, _, log) = Self::run(self.command(), arguments, |_, _| {})?;
         if code != REFUSED {
             bail!(
                 "`vnfmctl {}` must be refused with exit code {REFUSED}, but ended with {code}: {}",
@@ -121,15 +142,20 @@ impl Ctl {
         Ok(log.trim().to_owned())
     }
 
-    fn run(
-        &self,
-        arguments: &[&str],
-        mut on_line: impl FnMut(Output, &str),
-    ) -> Result<(i32, String, String)> {
+    /// `vnfmctl` for the server.
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         if !self.server.is_empty() {
             command.args(["--server", &self.server]);
         }
+        command
+    }
+
+    fn run(
+        mut command: Command,
+        arguments: &[&str],
+        mut on_line: impl FnMut(Output, &str),
+    ) -> Result<(i32, String, String)> {
         command.args(arguments);
         let (mut data, mut log) = (String::new(), String::new());
         let status = process::follow(&mut command, |output, line| {

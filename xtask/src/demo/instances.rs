@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::clusters;
 use super::ctl::{Ctl, text};
 use super::requests::{self, Shape, Values};
 use super::stage::Stage;
@@ -67,9 +68,14 @@ impl Scenario<'_> {
     /// # Errors
     /// The error that `vnfmctl` reports, as for the other steps.
     pub(crate) fn onboard(&mut self, sample: &str) -> Result<String> {
+        let folder = paths::root().join("vnfd-samples").join(sample);
+        self.onboard_folder(sample, &folder)
+    }
+
+    /// Onboards the package in a folder; returns its id.
+    pub(crate) fn onboard_folder(&mut self, name: &str, folder: &Path) -> Result<String> {
         let ctl = self.ctl;
-        self.stage.step(&format!("package onboard {sample}"), |_| {
-            let folder = paths::root().join("vnfd-samples").join(sample);
+        self.stage.step(&format!("package onboard {name}"), |_| {
             let package = ctl.json(&["package", "onboard", &folder.to_string_lossy()])?;
             text(&package, "id").map(str::to_owned)
         })
@@ -87,8 +93,13 @@ impl Scenario<'_> {
 
     /// Instantiates VNF-A; returns the id of the VIM that it registered.
     pub(crate) fn bring_up_a(&mut self, package: &str) -> Result<String> {
+        self.bring_up_cluster(self.shape.folder(), package)
+    }
+
+    /// Instantiates a sample as VNF-A; returns the id of the VIM that it registered.
+    pub(crate) fn bring_up_cluster(&mut self, sample: &str, package: &str) -> Result<String> {
         let label = "instantiate VNF-A: stack, hosts, kubeadm over SSH, VIM registered";
-        self.bring_up(VNF_A, (self.shape.folder(), package), VIM, label)?;
+        self.bring_up(VNF_A, (sample, package), VIM, label)?;
         let ctl = self.ctl;
         let kubernetes = vims(ctl)?.into_iter().find(|vim| {
             vim["vimType"]
@@ -138,6 +149,7 @@ impl Scenario<'_> {
             let mut values: Values = [
                 ("VIM_ID", vim.into()),
                 ("CLUSTER_NAME", CLUSTER.into()),
+                ("CLUSTER_ADDRESS", clusters::ADDRESS.into()),
                 ("SSH_PORT", world.ssh_port().into()),
                 ("SSH_USER", SSH.0.into()),
                 ("SSH_PASSWORD", SSH.1.into()),

@@ -5,6 +5,8 @@
 //! operations.rs  the story `operations`, top to bottom: every task there and back
 //! workers.rs     the story `workers`, top to bottom: VNF-A grows and shrinks
 //! charts.rs      the story `charts`, top to bottom: charts of a VNFD and of an ASD, compared with helm's own list
+//! clusters.rs    the story `clusters`, top to bottom: a highly available cluster through all that can happen to it
+//!                (machines.rs: the hosts behind the servers; releases.rs: packages that it makes)
 //! task.rs        one task: planned, run, compared with the plan (plan.rs) and with the neighbour
 //!                (record.rs, neighbour.rs: OpenStack by cloud.rs, the cluster by kubectl.rs, control_plane.rs)
 //! snapshots.rs   VNF snapshots: created before their task, compared, deleted before their VIM
@@ -19,14 +21,17 @@
 pub(crate) mod charts;
 mod cloud;
 mod cluster;
+mod clusters;
 mod control_plane;
 mod ctl;
 mod instances;
 mod kubectl;
+mod machines;
 mod neighbour;
 mod operations;
 mod plan;
 mod record;
+mod releases;
 mod requests;
 mod rescue;
 mod snapshots;
@@ -59,6 +64,8 @@ enum Plot {
     Operations,
     /// VNF-A's cluster grows from two workers to four, and shrinks again.
     Workers,
+    /// A highly available cluster is scaled, loses power, is healed, rotated, restored and upgraded under load; needs `--real`.
+    Clusters,
     /// Helm charts, of a VNFD and of an ASD, are installed, upgraded, rolled back, scaled and uninstalled; needs `--real`.
     Charts,
     /// One chart, then fifty charts in one stage of an ASD, to compare with the same by hand; needs `--real`.
@@ -71,6 +78,7 @@ impl Plot {
             Self::Cluster => cluster::play(scenario),
             Self::Operations => operations::play(scenario),
             Self::Workers => workers::play(scenario),
+            Self::Clusters => clusters::play(scenario),
             Self::Charts => charts::play(scenario),
             Self::ManyCharts => charts::play_many(scenario),
         }
@@ -85,6 +93,9 @@ impl Plot {
                     "charts are installed by helm on a real control plane: add `--real` (`cargo xtask stack up kubernetes` prepares it)"
                 );
                 Ok(world::Kind::ControlPlane)
+            }
+            Self::Clusters if !real => {
+                bail!("HAProxy, keepalived and power cuts need real hosts: add `--real`")
             }
             _ if real => Ok(world::Kind::Real),
             _ => Ok(world::Kind::Simulated),
