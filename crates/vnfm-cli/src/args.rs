@@ -21,7 +21,7 @@ pub use profiles::{NewProfile, ProfileCommand};
 pub use secrets::{HostKey, KeyStore, Secrets};
 pub use vnfs::{
     Healing, Instantiation, Modification, Operating, Reversion, Scaling, ScalingToLevel, SkipHooks,
-    SnapshotCreation, SnapshotOptions, Termination, Vnf,
+    SnapshotCreation, TaskOptions, Termination, Vnf,
 };
 pub use vnfs::{PolicyOptions, Then, VnfPolicy};
 

@@ -203,10 +203,12 @@ impl Case {
                 .register_vim(TENANT, openstack(id, name))
                 .await
                 .map(drop),
-            Command::Vnf(VnfCommand::Typed(Vnf::Terminate(Termination { vnf, skip, .. }))) => {
+            Command::Vnf(VnfCommand::Typed(Vnf::Terminate(Termination {
+                vnf, common, ..
+            }))) => {
                 let skip = SkipHooks {
-                    hooks: skip.hooks,
-                    act: act(skip.reason),
+                    hooks: common.skip.hooks,
+                    act: act(common.skip.reason),
                 };
                 let request = TerminateVnfRequest::default();
                 let begun = engine.terminate_without(TENANT, &vnf, request, skip).await;

@@ -46,7 +46,7 @@ pub enum Vnf {
     #[command(name = "scale_to_level", alias = "scale-to-level", after_help = LEVEL_EXAMPLES)]
     ScaleToLevel(ScalingToLevel),
     /// Start or stop VNFCs: those named with --vnfc, otherwise all
-    #[command(group = ArgGroup::new("state").args(["start", "stop"]).required(true))]
+    #[command(group = ArgGroup::new("state").args(["start", "stop", "request"]).required(true).multiple(true))]
     Operate(Operating),
     /// Store the VNF's state in a snapshot: disks, volumes and the record of the instance
     #[command(name = "create_snapshot", alias = "create-snapshot")]
@@ -107,15 +107,9 @@ pub struct Healing {
     /// Replace the volumes of the VNFCs too
     #[arg(long)]
     pub all: bool,
-    /// Set a member of additionalParams, overriding the one given at instantiation
-    #[arg(long = "param", value_name = "NAME=VALUE")]
-    pub params: Vec<String>,
-    /// Hooks to skip, and why
+    /// Options that all these operations have
     #[command(flatten)]
-    pub skip: SkipHooks,
-    /// Watch until the operation finishes
-    #[arg(long)]
-    pub watch: bool,
+    pub common: TaskOptions,
 }
 
 const SCALE_EXAMPLES: &str = "\
@@ -131,54 +125,42 @@ Examples:
 
 /// By how much to scale an instance.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("direction").args(["out", "in"]).required(true))]
+#[command(group = ArgGroup::new("direction").args(["out", "in", "request"]).required(true).multiple(true))]
 pub struct Scaling {
     /// ID or name of the VNF instance
     pub vnf: String,
     /// Scaling aspect of the VNFD, as in `vnf show`
-    #[arg(long)]
-    pub aspect: String,
+    #[arg(long, required_unless_present = "request")]
+    pub aspect: Option<String>,
     /// Add VNFCs
-    #[arg(long)]
+    #[arg(long, conflicts_with = "in")]
     pub out: bool,
     /// Remove VNFCs
     #[arg(long)]
     pub r#in: bool,
-    /// Number of scaling steps
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub steps: u32,
-    /// Set a member of additionalParams, overriding the one given at instantiation
-    #[arg(long = "param", value_name = "NAME=VALUE")]
-    pub params: Vec<String>,
-    /// Hooks to skip, and why
+    /// Number of scaling steps [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub steps: Option<u32>,
+    /// Options that all these operations have
     #[command(flatten)]
-    pub skip: SkipHooks,
-    /// Watch until the operation finishes
-    #[arg(long)]
-    pub watch: bool,
+    pub common: TaskOptions,
 }
 
 /// The size to scale an instance to.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("size").args(["level", "aspects"]).required(true))]
+#[command(group = ArgGroup::new("size").args(["level", "aspects", "request"]).required(true).multiple(true))]
 pub struct ScalingToLevel {
     /// ID or name of the VNF instance
     pub vnf: String,
     /// Instantiation level of the VNFD
-    #[arg(long)]
+    #[arg(long, conflicts_with = "aspects")]
     pub level: Option<String>,
     /// Scale level of an aspect; repeatable, other aspects keep theirs
     #[arg(long = "aspect", value_name = "ASPECT=LEVEL")]
     pub aspects: Vec<String>,
-    /// Set a member of additionalParams, overriding the one given at instantiation
-    #[arg(long = "param", value_name = "NAME=VALUE")]
-    pub params: Vec<String>,
-    /// Hooks to skip, and why
+    /// Options that all these operations have
     #[command(flatten)]
-    pub skip: SkipHooks,
-    /// Watch until the operation finishes
-    #[arg(long)]
-    pub watch: bool,
+    pub common: TaskOptions,
 }
 
 /// What to start or stop, and how.
@@ -187,7 +169,7 @@ pub struct Operating {
     /// ID or name of the VNF instance
     pub vnf: String,
     /// Start the VNFCs
-    #[arg(long)]
+    #[arg(long, conflicts_with = "stop")]
     pub start: bool,
     /// Stop the VNFCs; they keep their resources, except on Kubernetes
     #[arg(long)]
@@ -198,15 +180,9 @@ pub struct Operating {
     /// VNFC to start or stop, by ID or name as in `vnf show`; repeatable
     #[arg(long = "vnfc", value_name = "VNFC")]
     pub vnfcs: Vec<String>,
-    /// Set a member of additionalParams, overriding the one given at instantiation
-    #[arg(long = "param", value_name = "NAME=VALUE")]
-    pub params: Vec<String>,
-    /// Hooks to skip, and why
+    /// Options that all these operations have
     #[command(flatten)]
-    pub skip: SkipHooks,
-    /// Watch until the operation finishes
-    #[arg(long)]
-    pub watch: bool,
+    pub common: TaskOptions,
 }
 
 /// An instance whose state to store, and where.
@@ -220,9 +196,9 @@ pub struct SnapshotCreation {
     /// Set a member of userDefinedData, which is shown with the snapshot
     #[arg(long = "data", value_name = "NAME=VALUE")]
     pub data: Vec<String>,
-    /// Options that both operations on snapshots have
+    /// Options that all these operations have
     #[command(flatten)]
-    pub common: SnapshotOptions,
+    pub common: TaskOptions,
 }
 
 /// An instance to return to a stored state.
@@ -233,14 +209,14 @@ pub struct Reversion {
     /// Snapshot to return to
     #[arg(long, value_name = "ID", required_unless_present = "request")]
     pub snapshot: Option<String>,
-    /// Options that both operations on snapshots have
+    /// Options that all these operations have
     #[command(flatten)]
-    pub common: SnapshotOptions,
+    pub common: TaskOptions,
 }
 
-/// Options of an operation on a snapshot.
+/// Options of an operation that changes an instance.
 #[derive(Debug, Args)]
-pub struct SnapshotOptions {
+pub struct TaskOptions {
     /// Request body as JSON or YAML, which the other options change
     #[arg(long, value_name = "FILE")]
     pub request: Option<PathBuf>,
@@ -266,12 +242,9 @@ pub struct Termination {
     /// Terminate the VNFs on clusters of this one first, as operations of their own
     #[arg(long)]
     pub cascade: bool,
-    /// Hooks to skip, and why
+    /// Options that all these operations have
     #[command(flatten)]
-    pub skip: SkipHooks,
-    /// Watch until the operation finishes
-    #[arg(long)]
-    pub watch: bool,
+    pub common: TaskOptions,
 }
 
 /// Changes to a VNF instance.

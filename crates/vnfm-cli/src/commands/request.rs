@@ -1,5 +1,6 @@
 //! Bodies of requests: from a file, and from `NAME=VALUE` on the command line.
 
+use crate::args::TaskOptions;
 use crate::client::{Outcome, local};
 use crate::input;
 use serde_json::{Value, json};
@@ -25,6 +26,14 @@ pub(super) fn read(file: &Path) -> Outcome<Value> {
     let text = input::text(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
     serde_yaml::from_str(&text)
         .map_err(|e| local(format!("`{name}` is neither JSON nor YAML: {e}")))
+}
+
+/// The body in the file of `--request`, with the parameters of `--param`.
+pub(super) fn task_body(options: &TaskOptions) -> Outcome<Value> {
+    let mut body = object_body(options.request.as_deref())?;
+    let mut params = options.params.iter();
+    params.try_for_each(|param| set(&mut body["additionalParams"], param))?;
+    Ok(body)
 }
 
 /// Sets `a.b.c=value` in `params`; a value that is valid JSON is parsed.

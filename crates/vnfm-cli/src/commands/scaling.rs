@@ -1,6 +1,6 @@
 //! `vnfmctl vnf scale` and `vnfmctl vnf scale_to_level`: both show the size before and after.
 
-use super::request::set;
+use super::request::task_body;
 use super::vnf::{BeginRequest, INSTANCES, begin_on, find, id_of};
 use crate::args::{Scaling, ScalingToLevel};
 use crate::client::{Client, Outcome, local};
@@ -10,36 +10,32 @@ use std::collections::BTreeMap;
 use vnfm::lcm::{scale, scale_to_level};
 
 pub(super) async fn scale(client: &Client, output: Output, args: Scaling) -> Outcome<()> {
-    let direction = if args.out { "SCALE_OUT" } else { "SCALE_IN" };
-    let mut body = json!({"type": direction, "aspectId": args.aspect, "numberOfSteps": args.steps});
-    set_params(&mut body, &args.params)?;
-    let request = BeginRequest {
-        vnf: args.vnf,
-        operation: &scale::OPERATION,
-        body,
-        skip: Some(args.skip),
-        cascade: false,
-        watch: args.watch,
-    };
+    let mut body = task_body(&args.common)?;
+    let direction = [(args.out, "SCALE_OUT"), (args.r#in, "SCALE_IN")];
+    for (_, direction) in direction.iter().filter(|(is_wanted, _)| *is_wanted) {
+        body["type"] = json!(direction);
+    }
+    if let Some(aspect) = args.aspect {
+        body["aspectId"] = json!(aspect);
+    }
+    let default = args.common.request.is_none().then_some(1);
+    if let Some(steps) = args.steps.or(default) {
+        body["numberOfSteps"] = json!(steps);
+    }
+    let request = BeginRequest::new((&scale::OPERATION, args.vnf), body, args.common);
     begin(client, output, request).await
 }
 
 pub(super) async fn to_level(client: &Client, output: Output, args: ScalingToLevel) -> Outcome<()> {
-    let mut body = if let Some(level) = args.level {
-        json!({"instantiationLevelId": level})
-    } else {
+    let mut body = task_body(&args.common)?;
+    if let Some(level) = args.level {
+        body["instantiationLevelId"] = json!(level);
+    }
+    if !args.aspects.is_empty() {
         let levels = args.aspects.iter().map(|aspect| scale_info(aspect));
-        json!({"scaleInfo": levels.collect::<Outcome<Vec<_>>>()?})
-    };
-    set_params(&mut body, &args.params)?;
-    let request = BeginRequest {
-        vnf: args.vnf,
-        operation: &scale_to_level::OPERATION,
-        body,
-        skip: Some(args.skip),
-        cascade: false,
-        watch: args.watch,
-    };
+        body["scaleInfo"] = json!(levels.collect::<Outcome<Vec<_>>>()?);
+    }
+    let request = BeginRequest::new((&scale_to_level::OPERATION, args.vnf), body, args.common);
     begin(client, output, request).await
 }
 
@@ -53,11 +49,6 @@ fn scale_info(text: &str) -> Outcome<Value> {
         ))
     })?;
     Ok(json!({"aspectId": aspect, "scaleLevel": level}))
-}
-
-fn set_params(body: &mut Value, params: &[String]) -> Outcome<()> {
-    let mut all = params.iter();
-    all.try_for_each(|param| set(&mut body["additionalParams"], param))
 }
 
 /// Begins the scaling; says how large the instance is before, and after if it is watched.

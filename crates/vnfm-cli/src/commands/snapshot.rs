@@ -1,8 +1,8 @@
 //! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one, and
 //! `vnfmctl vnf revert_to_snapshot` returns to it.
 
-use super::request::{object_body, set};
-use crate::args::{Reversion, Snapshot, SnapshotCreation, SnapshotOptions};
+use super::request::{set, task_body};
+use crate::args::{Reversion, Snapshot, SnapshotCreation, TaskOptions};
 use crate::client::{Client, Outcome, local, read, segment};
 use crate::output::{Column, Output, tell};
 use reqwest::Method;
@@ -85,13 +85,10 @@ pub(super) fn reversion(args: &Reversion) -> Outcome<Value> {
 const ID: &str = "vnfSnapshotInfoId";
 
 /// The request in the file, with what the options say instead.
-fn body(snapshot: Option<&str>, options: &SnapshotOptions) -> Outcome<Value> {
-    let mut body = object_body(options.request.as_deref())?;
+fn body(snapshot: Option<&str>, options: &TaskOptions) -> Outcome<Value> {
+    let mut body = task_body(options)?;
     if let Some(id) = snapshot {
         body[ID] = json!(id);
-    }
-    for param in &options.params {
-        set(&mut body["additionalParams"], param)?;
     }
     Ok(body)
 }

@@ -1,11 +1,11 @@
 //! `vnfmctl vnf …`: VNF instances and the operations on them.
 
 use crate::args::{
-    Format, Healing, Instantiation, ListOptions, Modification, Named, Operating, SkipHooks,
-    SnapshotOptions, Task, Termination, Vnf, VnfCommand, command_name,
+    Format, Healing, Instantiation, ListOptions, Modification, Named, Operating, SkipHooks, Task,
+    TaskOptions, Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::request::{object_body, read, request_body, set};
+use crate::commands::request::{object_body, read, request_body, set, task_body};
 use crate::commands::{package, plan, policy, scaling, snapshot};
 use crate::output::{Column, Output};
 use crate::watch;
@@ -93,14 +93,14 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         Vnf::CreateSnapshot(args) => {
             let body = snapshot::creation(client, &args).await?;
             let what = (&create_snapshot::OPERATION, args.vnf);
-            begin(client, output, on_snapshot(what, body, args.common)).await
+            begin(client, output, BeginRequest::new(what, body, args.common)).await
         }
         Vnf::RevertToSnapshot(args) => {
             let body = snapshot::reversion(&args)?;
             let what = (&revert_to_snapshot::OPERATION, args.vnf);
-            begin(client, output, on_snapshot(what, body, args.common)).await
+            begin(client, output, BeginRequest::new(what, body, args.common)).await
         }
-        Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
+        Vnf::Terminate(args) => begin(client, output, terminate(args)?).await,
     }
 }
 
@@ -125,12 +125,9 @@ async fn instantiate(client: &Client, args: Instantiation) -> Outcome<BeginReque
 }
 
 async fn heal(client: &Client, args: Healing) -> Outcome<BeginRequest> {
-    let mut body = json!({"additionalParams": {}});
+    let mut body = task_body(&args.common)?;
     if args.all {
-        body["additionalParams"]["all"] = json!(true);
-    }
-    for param in args.params {
-        set(&mut body["additionalParams"], &param)?;
+        set(&mut body["additionalParams"], "all=true")?;
     }
     if !args.vnfcs.is_empty() {
         let instance = find(client, &args.vnf).await?;
@@ -140,41 +137,38 @@ async fn heal(client: &Client, args: Healing) -> Outcome<BeginRequest> {
     if let Some(cause) = args.cause {
         body["cause"] = json!(cause);
     }
-    Ok(BeginRequest {
-        vnf: args.vnf,
-        operation: &heal::OPERATION,
+    Ok(BeginRequest::new(
+        (&heal::OPERATION, args.vnf),
         body,
-        skip: Some(args.skip),
-        cascade: false,
-        watch: args.watch,
-    })
+        args.common,
+    ))
 }
 
 async fn operate(client: &Client, args: Operating) -> Outcome<BeginRequest> {
-    let mut body = match (args.start, args.graceful) {
-        (true, _) => json!({"changeStateTo": "STARTED"}),
-        (false, None) => json!({"changeStateTo": "STOPPED", "stopType": "FORCEFUL"}),
-        (false, Some(None)) => json!({"changeStateTo": "STOPPED", "stopType": "GRACEFUL"}),
-        (false, Some(Some(seconds))) => {
-            json!({"changeStateTo": "STOPPED", "stopType": "GRACEFUL", "gracefulStopTimeout": seconds})
+    let mut body = task_body(&args.common)?;
+    if args.start {
+        body["changeStateTo"] = json!("STARTED");
+    }
+    if args.stop {
+        body["changeStateTo"] = json!("STOPPED");
+        body["stopType"] = json!("FORCEFUL");
+    }
+    if let Some(seconds) = args.graceful {
+        body["stopType"] = json!("GRACEFUL");
+        if let Some(seconds) = seconds {
+            body["gracefulStopTimeout"] = json!(seconds);
         }
-    };
-    for param in args.params {
-        set(&mut body["additionalParams"], &param)?;
     }
     if !args.vnfcs.is_empty() {
         let instance = find(client, &args.vnf).await?;
         let ids = args.vnfcs.iter().map(|vnfc| vnfc_id(&instance, vnfc));
         body["vnfcInstanceId"] = ids.collect::<Outcome<_>>()?;
     }
-    Ok(BeginRequest {
-        vnf: args.vnf,
-        operation: &operate::OPERATION,
+    Ok(BeginRequest::new(
+        (&operate::OPERATION, args.vnf),
         body,
-        skip: Some(args.skip),
-        cascade: false,
-        watch: args.watch,
-    })
+        args.common,
+    ))
 }
 
 /// The id of a VNFC that is named by id or name. The server refuses an unknown one, and lists those that exist.
@@ -204,22 +198,21 @@ fn vnfc_id<'a>(instance: &'a Value, id_or_name: &'a str) -> Outcome<&'a str> {
     }
 }
 
-fn terminate(args: Termination) -> BeginRequest {
-    let body = match args.graceful {
-        None => json!({"terminationType": "FORCEFUL"}),
-        Some(None) => json!({"terminationType": "GRACEFUL"}),
-        Some(Some(seconds)) => {
-            json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
+fn terminate(args: Termination) -> Outcome<BeginRequest> {
+    let mut body = task_body(&args.common)?;
+    if let Some(seconds) = args.graceful {
+        body["terminationType"] = json!("GRACEFUL");
+        if let Some(seconds) = seconds {
+            body["gracefulTerminationTimeout"] = json!(seconds);
         }
-    };
-    BeginRequest {
-        vnf: args.vnf,
-        operation: &terminate::OPERATION,
-        body,
-        skip: Some(args.skip),
-        cascade: args.cascade,
-        watch: args.watch,
+    } else if args.common.request.is_none() {
+        body["terminationType"] = json!("FORCEFUL");
     }
+    let request = BeginRequest::new((&terminate::OPERATION, args.vnf), body, args.common);
+    Ok(BeginRequest {
+        cascade: args.cascade,
+        ..request
+    })
 }
 
 pub(super) async fn find(client: &Client, id_or_name: &str) -> Outcome<Value> {
@@ -356,21 +349,6 @@ fn modify(args: Modification) -> Outcome<BeginRequest> {
     })
 }
 
-fn on_snapshot(
-    (operation, vnf): (&'static Operation, String),
-    body: Value,
-    options: SnapshotOptions,
-) -> BeginRequest {
-    BeginRequest {
-        vnf,
-        operation,
-        body,
-        skip: Some(options.skip),
-        cascade: false,
-        watch: options.watch,
-    }
-}
-
 /// An operation without options of its own.
 fn task(operation: &'static Operation, args: Task) -> Outcome<BeginRequest> {
     Ok(BeginRequest {
@@ -392,6 +370,23 @@ pub(super) struct BeginRequest {
     /// Whether the VNFs on clusters of this one are terminated first.
     pub(super) cascade: bool,
     pub(super) watch: bool,
+}
+
+impl BeginRequest {
+    pub(super) fn new(
+        (operation, vnf): (&'static Operation, String),
+        body: Value,
+        options: TaskOptions,
+    ) -> Self {
+        Self {
+            vnf,
+            operation,
+            body,
+            skip: Some(options.skip),
+            cascade: false,
+            watch: options.watch,
+        }
+    }
 }
 
 async fn begin(client: &Client, output: Output, begin: BeginRequest) -> Outcome<()> {

@@ -29,10 +29,7 @@ async fn a_heal_request_has_the_vnfcs_cause_and_parameters() {
     assert_eq!(sent.body, expected);
     assert!(!sent.headers.contains_key("x-vnfm-skip-hooks"));
     assert_eq!(stub.run(&["vnf", "heal", "vnf-a"]).await.code, 0);
-    assert_eq!(
-        stub.requests().last().unwrap().body,
-        json!({"additionalParams": {}})
-    );
+    assert_eq!(stub.requests().last().unwrap().body, json!({}));
 }
 
 #[tokio::test]
@@ -266,6 +263,59 @@ async fn a_scaling_sends_steps_or_levels_and_tells_the_size() {
     let ended = stub.run(&wrong).await;
     assert_eq!(ended.code, 1);
     assert!(ended.messages.contains("ASPECT=LEVEL"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_request_in_a_file_is_sent_with_what_the_options_say_instead() {
+    let tasks = ["heal", "scale", "scale_to_level", "operate", "terminate"];
+    let paths = tasks.map(|task| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{task}"));
+    let [heal, scale, to_level, operate, terminate] = &paths;
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([scalable()]))),
+        (heal, accepted()),
+        (scale, accepted()),
+        (to_level, accepted()),
+        (operate, accepted()),
+        (terminate, accepted()),
+    ])
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("request.yaml");
+    for (args, request, expected) in [
+        (
+            "heal vnf-a --cause fire",
+            json!({"cause": "smoke", "additionalParams": {"a": 1}}),
+            json!({"cause": "fire", "additionalParams": {"a": 1}}),
+        ),
+        (
+            "scale vnf-a --in",
+            json!({"type": "SCALE_OUT", "aspectId": "load"}),
+            json!({"type": "SCALE_IN", "aspectId": "load"}),
+        ),
+        (
+            "scale_to_level vnf-a",
+            json!({"instantiationLevelId": "city"}),
+            json!({"instantiationLevelId": "city"}),
+        ),
+        (
+            "operate vnf-a --param a=2",
+            json!({"changeStateTo": "STARTED", "additionalParams": {"a": 1, "b": 1}}),
+            json!({"changeStateTo": "STARTED", "additionalParams": {"a": 2, "b": 1}}),
+        ),
+        (
+            "terminate vnf-a",
+            json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 5}),
+            json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 5}),
+        ),
+    ] {
+        std::fs::write(&file, request.to_string()).unwrap();
+        let words = ["--request", file.to_str().unwrap()];
+        let args = args.split(' ').chain(words);
+        let args: Vec<_> = ["vnf"].into_iter().chain(args).collect();
+        let ended = stub.run(&args).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(stub.requests().last().unwrap().body, expected, "{args:?}");
+    }
 }
 
 #[tokio::test]
