@@ -5,8 +5,9 @@ use crate::proxy::TlsProxy;
 use crate::scenarios;
 use crate::support::{OneVdu, TestBed};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{ErrorKind, InfraDriver};
+use vnfm_core::ports::{ErrorKind, InfraDriver, compute_id};
 use vnfm_sim::faults::{Fault, Rule, When};
 use vnfm_sim::openstack::CloudOptions;
 use vnfm_sim::{Options, World};
@@ -60,6 +61,11 @@ pub(crate) fn assert_clean(world: &World) {
     assert_eq!(left, Vec::<String>::new());
 }
 
+/// Requests to update a stack to another template.
+fn updates(world: &World) -> usize {
+    world.ledger().calls_named("heat.stack_update").len()
+}
+
 /// Requests to create a stack.
 fn creations(world: &World) -> usize {
     world.ledger().calls_named("heat.stack_create").len()
@@ -90,6 +96,41 @@ async fn tackers_layout_has_the_granted_zone() {
 async fn an_unplaced_zone_is_refused_or_logged() {
     let world = world(Duration::ZERO).await;
     scenarios::an_unplaced_zone_is_refused_or_logged(&bed(&world), "edge").await;
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_zone_is_tried_where_the_operator_allows_it() {
+    for tackers_layout in [false, true] {
+        let world = world(Duration::ZERO).await;
+        world.cloud().fill_zone("edge");
+        let bed = bed(&world);
+        scenarios::another_zone_is_tried_where_the_operator_allows_it(
+            &bed,
+            ("edge", "nova"),
+            tackers_layout,
+        )
+        .await;
+        assert_clean(&world);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_zone_is_tried_once_and_the_failure_stays_if_all_are_full() {
+    let world = world(Duration::ZERO).await;
+    world.cloud().fill_zone("edge");
+    world.cloud().fill_zone("nova");
+    let bed = bed(&world);
+    bed.vim.set_extra("reselectZones", json!(true));
+    let mut allocation = OneVdu::default().allocation(&bed);
+    let placement = &mut Arc::make_mut(&mut allocation.deployment).placement;
+    placement
+        .zones
+        .insert(compute_id("server", 0), "edge".into());
+    let error = bed.instantiate(&allocation).await.unwrap_err();
+    assert!(error.to_string().contains("No valid host"), "{error}");
+    assert_eq!((creations(&world), updates(&world)), (1, 1));
+    bed.release(&allocation, Value::Null).await.unwrap();
     assert_clean(&world);
 }
 

@@ -52,6 +52,13 @@ impl TestVim {
         }
     }
 
+    /// Changes a member of `extra`, as `vim update` does.
+    pub(crate) fn set_extra(&self, name: &str, value: Value) {
+        let mut login = self.login.lock().unwrap();
+        login.version += 1;
+        login.info.extra.insert(name.into(), value);
+    }
+
     /// Changes a member of `accessInfo`, as `vim update` does.
     pub(crate) fn set_access(&self, name: &str, value: &str) {
         let mut login = self.login.lock().unwrap();
