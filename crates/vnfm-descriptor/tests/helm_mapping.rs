@@ -4,6 +4,7 @@
 
 use vnfm_descriptor::{HelmParamMapping, Limits, Mciop, Package, codes};
 
+const META: &str = "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: vnfd.yaml\n";
 const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 data_types:
@@ -49,8 +50,10 @@ const RULES: &str = "rules: {type: tosca.artifacts.nfv.HelmParamMappingRule, fil
 fn mapping(artifacts: &str, rules: &str) -> Result<(Mciop, Vec<&'static str>), String> {
     let vnfd = VNFD.replace("# more artifacts", artifacts);
     let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("TOSCA-Metadata")).unwrap();
     for (path, text) in [
-        ("vnfd.yaml", &*vnfd),
+        ("TOSCA-Metadata/TOSCA.meta", META),
+        ("vnfd.yaml", &vnfd),
         ("web.tgz", "chart"),
         ("map.sh", "#!/bin/bash"),
         ("rules.yaml", rules),

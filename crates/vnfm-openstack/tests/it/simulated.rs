@@ -139,7 +139,12 @@ async fn assert_that_another_zone_is_tried(
     // A later call finds the stack as it should be, and a new server changes no other.
     Arc::make_mut(&mut allocation.deployment).resolved = created.resolved.clone();
     let same = bed.heal(&allocation, &created, &[]).await.unwrap();
-    assert_eq!(zones(&same), before);
+    assert_eq!(
+        zones(&same),
+        before,
+        "{tackers_layout} {:#?}",
+        bed.watcher.messages()
+    );
     let target = Arc::make_mut(&mut allocation.deployment);
     target.vdu_instances.insert("server".into(), 3);
     target
