@@ -89,8 +89,8 @@ fn amounts(flavour: &Flavour, vdu: &Vdu) -> BTreeMap<String, u64> {
 /// The resource of pages of this size, such as `hugepages-2Mi`.
 fn huge_page_resource(page_bytes: u64) -> String {
     let units = SUFFIXES[..4].iter().rev();
-    let mut whole = units.filter(|(_, unit)| page_bytes.is_multiple_of(*unit) && page_bytes > 0);
-    match whole.next() {
+    let mut dividing = units.filter(|(_, unit)| page_bytes.is_multiple_of(*unit) && page_bytes > 0);
+    match dividing.next() {
         Some((suffix, unit)) => format!("hugepages-{}{suffix}", page_bytes / unit),
         None => format!("hugepages-{page_bytes}"),
     }

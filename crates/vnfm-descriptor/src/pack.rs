@@ -146,7 +146,7 @@ pub(crate) fn cannot_pack(name: &str, reason: &str) -> Findings {
 /// What a chart's folder states about its packing; helm reads it.
 pub(crate) const HELMIGNORE: &str = ".helmignore";
 
-/// Whether the file belongs to no package: it is hidden, and not the `.helmignore` beside a `Chart.yaml`.
+/// Whether the file belongs to no package: it is hidden, and not the `.helmignore` next to a `Chart.yaml`.
 fn is_skipped(folder: &Path, name: &str) -> bool {
     name.starts_with('.') && (name != HELMIGNORE || !folder.join("Chart.yaml").is_file())
 }

@@ -120,7 +120,7 @@ async fn assert_that_another_zone_is_tried(
     bed.release(&allocation, Value::Null).await.unwrap();
 
     bed.vim.set_extra("reselectZones", true.into());
-    let created = bed.instantiate(&allocation).await.unwrap();
+    let created = bed.instantiate_with_resolved(&allocation).await;
     let zones = |recorded: &Recorded| -> Vec<(String, Value)> {
         let vnfcs = recorded.inventory.vnfc_resource_info.iter();
         vnfcs

@@ -255,6 +255,14 @@ impl TestBed {
         self.allocate(allocation, &prepared).await
     }
 
+    /// As [`Self::instantiate`], with what the instance was made of.
+    pub(crate) async fn instantiate_with_resolved(&self, allocation: &Allocation) -> Recorded {
+        let prepared = self.prepare(allocation).await.unwrap();
+        let change = Convergence::create(allocation);
+        let converged = self.driver.converge(&self.call(), &change, &prepared).await;
+        converged.unwrap()
+    }
+
     /// Heals the VNFCs with these ids, whose instance is `allocated`.
     pub(crate) async fn heal(
         &self,

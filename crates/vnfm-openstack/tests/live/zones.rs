@@ -38,7 +38,7 @@ async fn a_server_without_a_host_in_its_zone_is_created_in_another_one() {
 
 async fn places_both(bed: &TestBed, allocation: &Allocation) {
     bed.vim.set_extra("reselectZones", true.into());
-    let created = bed.instantiate(allocation).await.unwrap();
+    let created = bed.instantiate_with_resolved(allocation).await;
     let vnfcs = created.inventory.vnfc_resource_info.iter();
     let mut zones: Vec<&str> = vnfcs
         .filter_map(|vnfc| vnfc.metadata["zone"].as_str())
