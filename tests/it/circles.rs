@@ -41,6 +41,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "query",
         "redact",
         "vim_limiter",
+        "vnfd_match",
     ],
     &[
         "context",

@@ -125,7 +125,10 @@ pub fn match_cluster(
     outcomes
 }
 
-fn mandatory(requirement: String, (verdict, found): (Verdict, String)) -> RequirementOutcome {
+pub(crate) fn mandatory(
+    requirement: String,
+    (verdict, found): (Verdict, String),
+) -> RequirementOutcome {
     RequirementOutcome {
         requirement,
         level: RequirementLevel::Mandatory,
@@ -136,7 +139,7 @@ fn mandatory(requirement: String, (verdict, found): (Verdict, String)) -> Requir
 }
 
 /// The outcome of a requirement on nodes. `meets`: `None` if it is unknown of a node; `has`: what a node has of it.
-fn on_nodes(
+pub(crate) fn on_nodes(
     requirement: String,
     offered: &ClusterCapabilities,
     meets: impl Fn(&NodeCapabilities) -> Option<bool>,
@@ -371,7 +374,7 @@ fn plugin(plugin: &RequiredPlugin, offered: &ClusterCapabilities) -> Requirement
     mandatory(requirement, outcome)
 }
 
-fn plugin_found(name: &str, offered: &ClusterCapabilities) -> (Verdict, String) {
+pub(crate) fn plugin_found(name: &str, offered: &ClusterCapabilities) -> (Verdict, String) {
     let lower = name.to_ascii_lowercase();
     let known = PLUGIN_KINDS
         .iter()

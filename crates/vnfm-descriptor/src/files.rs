@@ -7,7 +7,11 @@ use crate::chart::{self, CHART_FILE, Chart, ChartError};
 use crate::external::{self, External, LocalCopies};
 use crate::finding::{Finding, Findings};
 use crate::hashes::Algorithm;
+#[cfg(feature = "charts")]
+use crate::helmignore::IgnoreRules;
 use crate::limits::Limits;
+#[cfg(feature = "charts")]
+use crate::pack::HELMIGNORE;
 use crate::sink::Sink;
 use crate::tosca_meta::{self, Manifest, Meta};
 use crate::verify::Hashing;
@@ -161,20 +165,35 @@ impl PackageFiles {
         Chart::read(&self.read(path)?, &self.limits).map_err(failed)
     }
 
-    /// A Helm chart as helm packs it: the file at `path`, or the folder. `.helmignore` is not applied.
+    /// A Helm chart as helm packs it: the file at `path`, or the folder without what its `.helmignore` leaves out.
     ///
     /// # Errors
-    /// There is no such file, and no such folder with a `Chart.yaml`; or the chart is too large.
+    /// There is no such file, and no such folder with a `Chart.yaml`; the chart is too large; or its `.helmignore` is invalid.
     #[cfg(feature = "charts")]
     pub fn packed_chart(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         if !self.is_chart_folder(path) {
             return self.read(path);
         }
+        let rules = self.ignore_rules(path)?;
         let files = self.paths().filter_map(|file| {
             let below = file.strip_prefix(path)?.strip_prefix('/')?;
-            Some(self.read(file).map(|bytes| (below.to_owned(), bytes)))
+            let is_kept = !rules.leaves_out(below);
+            is_kept.then(|| self.read(file).map(|bytes| (below.to_owned(), bytes)))
         });
         chart::pack(crate::path::base(path), files)
+    }
+
+    /// The rules of the `.helmignore` in the folder of a chart.
+    #[cfg(feature = "charts")]
+    fn ignore_rules(&self, path: &str) -> Result<IgnoreRules, ReadError> {
+        let path = format!("{path}/{HELMIGNORE}");
+        let text = if self.archive.has(&path) {
+            self.read(&path)?
+        } else {
+            Vec::new()
+        };
+        IgnoreRules::read(&String::from_utf8_lossy(&text))
+            .map_err(|reason| ReadError::Io { path, reason })
     }
 
     /// Whether a normalised path is a folder with a `Chart.yaml`.

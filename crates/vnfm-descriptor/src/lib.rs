@@ -25,6 +25,8 @@ mod external;
 mod files;
 mod finding;
 mod hashes;
+#[cfg(feature = "charts")]
+mod helmignore;
 mod hexadecimal;
 mod hot;
 mod hot_draft;
@@ -70,8 +72,8 @@ pub use manifest_writer::{manifest_with, new_manifest, new_meta, without_files};
 pub use model::{
     AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, Autoscaling, ChangeSelector, Checksum,
     ClusterCapabilities, ClusterLabel, Component, ComponentMapping, ConnectivityKind, Container,
-    Cp, CpKind, CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
-    InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
+    Cp, CpKind, CpuPinning, DeploymentItem, ExternalCp, Flavour, HelmParamMapping, Hook, HugePages,
+    Indicator, InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
     MonitoringParameter, NoPackagePath, OciBlob, OciImage, PackageChange, PackagePath,
     PlacementRule, Qos, RequestedCapability, RequiredPlugin, RequiredResource, Route, RunContainer,
     ScaleDirection, ScaleError, ScaleStatus, ScaledSize, ScalingAspect, SecurityGroupRule, Service,

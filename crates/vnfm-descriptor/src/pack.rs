@@ -5,7 +5,7 @@
 //! | [`pack`], [`pack_to`] | a folder | a package |
 //! | [`wrap`] | a package, its signature and certificate | the outer archive of SOL004's option 2 |
 //!
-//! Hidden files of a folder (version control, editors) are skipped; links are refused.
+//! Hidden files of a folder (version control, editors) are skipped, except the `.helmignore` of a chart; links are refused.
 
 use crate::codes;
 use crate::finding::{Finding, Findings, Span};
@@ -143,7 +143,15 @@ pub(crate) fn cannot_pack(name: &str, reason: &str) -> Findings {
     Findings::one(Finding::new(codes::IO, Span::file(name), message))
 }
 
-/// Collects the files of a folder with their sizes; hidden ones are skipped.
+/// What a chart's folder states about its packing; helm reads it.
+pub(crate) const HELMIGNORE: &str = ".helmignore";
+
+/// Whether the file belongs to no package: it is hidden, and not the `.helmignore` next to a `Chart.yaml`.
+fn is_skipped(folder: &Path, name: &str) -> bool {
+    name.starts_with('.') && (name != HELMIGNORE || !folder.join("Chart.yaml").is_file())
+}
+
+/// Collects the files of a folder with their sizes.
 fn walk(
     folder: &Path,
     prefix: &str,
@@ -174,7 +182,7 @@ fn walk(
             ));
             continue;
         };
-        if raw.to_str().is_some_and(|raw| raw.starts_with('.')) {
+        if raw.to_str().is_some_and(|raw| is_skipped(folder, raw)) {
             continue;
         }
         match std::fs::symlink_metadata(entry.path()) {

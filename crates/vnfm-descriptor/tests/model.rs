@@ -416,3 +416,22 @@ fn scaling_to_levels_needs_an_instantiation_level_or_permission() {
         Err(ScaleError::Level(_))
     ));
 }
+
+#[test]
+fn a_model_of_sdc_is_named_once_although_its_types_are_not_declared() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = "tosca_definitions_version: tosca_simple_yaml_1_3
+metadata: {invariantUUID: a, UUID: b, name: farm, type: Service, category: Network}
+topology_template:
+  node_templates:
+    farm: {type: org.openecomp.resource.vf.Farm}
+    other: {type: org.openecomp.resource.vf.Other}
+";
+    std::fs::write(folder.path().join("farm.yaml"), model).unwrap();
+    let findings = Package::open(folder.path(), &Limits::default()).unwrap_err();
+    let [finding] = findings.as_slice() else {
+        panic!("{findings}")
+    };
+    assert_eq!(finding.code, vnfm_descriptor::codes::PACKAGE_KIND);
+    assert!(finding.message.contains("ONAP SDC"), "{finding}");
+}

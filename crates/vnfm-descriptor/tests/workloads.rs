@@ -547,3 +547,61 @@ fn what_asks_for_nothing_needs_no_translation() {
     ];
     assert!(flavour(&neutral).workloads.is_some());
 }
+
+#[test]
+fn the_folder_of_a_chart_is_packed_without_what_its_helmignore_leaves_out() {
+    let chart = |rules: &str| {
+        let files = [
+            (
+                "web/Chart.yaml",
+                "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+            ),
+            ("web/templates/web.yaml", "a: 1"),
+            ("web/templates/.web.yaml.swp", "rubbish"),
+            ("web/ci/broken.yaml", "rubbish"),
+            ("web/.helmignore", rules),
+        ];
+        let package = open(&[], &files).unwrap_or_else(|errors| panic!("{errors}"));
+        package.packed_chart("web")
+    };
+    let packed = chart("# tests\nci/\n").unwrap();
+    let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(&*packed));
+    let entries = tar.entries().unwrap().map(Result::unwrap);
+    let mut paths: Vec<String> = entries
+        .map(|entry| entry.path().unwrap().to_string_lossy().into_owned())
+        .collect();
+    paths.sort();
+    let expected = [
+        "web/.helmignore",
+        "web/Chart.yaml",
+        "web/templates/web.yaml",
+    ];
+    assert_eq!(paths, expected);
+    let refused = chart("ci/**\n").unwrap_err().to_string();
+    assert!(
+        refused.contains("web/.helmignore") && refused.contains("`ci/**`"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn of_the_hidden_files_in_a_folder_only_the_helmignore_of_a_chart_is_packed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("Charts/web/Chart.yaml", "name: web"),
+        ("Charts/web/.helmignore", "ci/"),
+        ("Charts/web/.web.swp", "rubbish"),
+        ("Charts/web/.git/.helmignore", "rubbish"),
+        (".helmignore", "rubbish"),
+        (".gitignore", "rubbish"),
+    ] {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let packed = vnfm_descriptor::pack(folder.path(), &Limits::default()).unwrap();
+    let zip = zip::ZipArchive::new(std::io::Cursor::new(packed)).unwrap();
+    let mut paths: Vec<_> = zip.file_names().map(Result::unwrap).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["Charts/web/.helmignore", "Charts/web/Chart.yaml"]);
+}

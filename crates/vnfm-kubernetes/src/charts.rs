@@ -3,6 +3,7 @@
 //! ```text
 //! Mciop, order file ── chart ── release, named like the chart, in the VNF's namespace
 //! additionalParams that the VNFD declares ── values; those that are named like one of several charts are for that one
+//!                                            with rules of the Mciop: only those, under the keys that the rules give them
 //! ```
 //! Reserved parameters ([`RESERVED`]) and those of hooks are no values; any other that the VNFD does not declare is refused.
 
@@ -16,7 +17,9 @@ use crate::values;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
-use vnfm_descriptor::{Chart, Limits, MissingVariable, OrderFile, OrderedChart, Variables};
+use vnfm_descriptor::{
+    Chart, HelmParamMapping, Limits, Mciop, MissingVariable, OrderFile, OrderedChart, Variables,
+};
 use vnfm_types::Secret;
 
 /// Runs of helm for one VNF at the same time.
@@ -88,12 +91,14 @@ impl ChartRelease {
 ///
 /// # Errors
 ///
-/// `Refused`, naming the chart that cannot be read, or the parameter that the VNFD does not declare.
+/// `Refused`, naming the chart that cannot be read, the parameter that the VNFD does not declare, or the script that would have to
+/// be run.
 pub(crate) fn of_mciops(
     allocation: &Allocation,
     sizes: &[SizeValue<'_>],
 ) -> Result<Vec<ChartRelease>, PortError> {
     let mut charts = Vec::new();
+    let mut mappings = Vec::new();
     let vnfd = allocation.package.vnfd();
     let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
         return Ok(charts);
@@ -101,13 +106,58 @@ pub(crate) fn of_mciops(
     for mciop in flavour.mciops.values() {
         for path in mciop.files.values() {
             charts.push(read(allocation, path)?);
+            mappings.push(rules(mciop)?);
         }
     }
-    if !charts.is_empty() {
-        refuse_equal_names(&charts)?;
-        give_values(&mut charts, &declared_values(allocation)?, sizes)?;
+    if charts.is_empty() {
+        return Ok(charts);
+    }
+    refuse_equal_names(&charts)?;
+    let values = declared_values(allocation)?;
+    give_values(&mut charts, &values, sizes)?;
+    for (chart, rules) in charts.iter_mut().zip(mappings) {
+        if let Some(rules) = rules {
+            let mapped = mapped_values(&chart.path, rules, &values)?;
+            chart.set_values(mapped, sizes)?;
+        }
     }
     Ok(charts)
+}
+
+/// The rules by which parameters become values of a Mciop's chart; `None`: by their names.
+///
+/// # Errors
+///
+/// `Refused`: it has a script, or rules for one.
+fn rules(mciop: &Mciop) -> Result<Option<&BTreeMap<String, String>>, PortError> {
+    let file = match &mciop.parameter_mapping {
+        None => return Ok(None),
+        Some(HelmParamMapping::Rules(rules)) => return Ok(Some(rules)),
+        Some(HelmParamMapping::Unsupported(file)) => file,
+        Some(_) => &mciop.name,
+    };
+    let name = &mciop.name;
+    let text = format!(
+        "Mciop `{name}` computes the values of its chart by a script (`{file}`), and scripts of packages are never run"
+    );
+    let hint = "state in a `HelmParamMappingRule` of the package which parameter is which value; `vnfmctl lint --explain W-HELM-MAPPING` shows how";
+    Err(chart_error(file, text).hint(hint))
+}
+
+/// The values of a chart: the parameters with a value, under the keys that the rules give them.
+fn mapped_values(
+    path: &str,
+    rules: &BTreeMap<String, String>,
+    values: &Map<String, Value>,
+) -> Result<Map<String, Value>, PortError> {
+    let mut mapped = Map::new();
+    for (key, parameter) in rules {
+        if let Some(value) = values.get(parameter) {
+            let set = values::set(&mut mapped, key, value.clone());
+            set.map_err(|reason| chart_error(path, format!("its rule for `{key}`: {reason}")))?;
+        }
+    }
+    Ok(mapped)
 }
 
 /// The charts of the order file, in its order.
@@ -342,6 +392,22 @@ mod tests {
         assert_eq!(both[1], json!({"size": 1, "db": "plain"}));
         let alone = given(&mut [chart("web")], &values);
         assert_eq!(alone[0], values, "a subchart may have the chart's name");
+    }
+
+    #[test]
+    fn rules_give_a_parameter_the_keys_of_its_values_and_leave_out_the_others() {
+        let rule = |key: &str, name: &str| (key.to_owned(), name.to_owned());
+        let rules = BTreeMap::from([
+            rule("page.greeting", "greeting"),
+            rule("title", "greeting"),
+            rule("absent", "none"),
+        ]);
+        let given = json!({"greeting": {"en": "hello"}, "for_a_hook": 1});
+        let mapped = |rules| mapped_values("web.tgz", rules, given.as_object().unwrap());
+        let expected = json!({"page": {"greeting": {"en": "hello"}}, "title": {"en": "hello"}});
+        assert_eq!(Value::Object(mapped(&rules).unwrap()), expected);
+        let error = mapped(&BTreeMap::from([rule("hosts[0]", "greeting")])).unwrap_err();
+        assert!(error.to_string().contains("`hosts[0]`"), "{error}");
     }
 
     #[test]

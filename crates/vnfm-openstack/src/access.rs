@@ -3,7 +3,7 @@
 //! | where | members |
 //! |---|---|
 //! | `interfaceInfo` | `endpoint`, `trustedCertificates` (PEM, or DER in base64; one or a list), `skipCertificateVerification`, `skipCertificateHostnameCheck` |
-//! | `extra` | `proxy`: an HTTP proxy for all calls to this VIM |
+//! | `extra` | `proxy`: an HTTP proxy for all calls to this VIM; `reselectZones`: true to try other zones where no host has room |
 //! | `accessInfo` | `username`, `password`, `project`, `projectDomain`, `userDomain`, `projectId`; or `applicationCredentialId`, `applicationCredentialSecret`; `region`, `interface` |
 //!
 //! A domain is given by name or id: `default` and 32 hexadecimal digits are ids.
@@ -47,6 +47,8 @@ pub(crate) struct Access {
     credentials: Credentials,
     trust: Trust,
     pub(crate) proxy: Option<String>,
+    /// Whether servers may be in other zones than the granted ones if no host there has room.
+    pub(crate) reselect_zones: bool,
 }
 
 enum Credentials {
@@ -81,10 +83,17 @@ impl TryFrom<&VimConnectionInfo> for Access {
             credentials: credentials(&info.access_info)?,
             trust: Trust {
                 authorities: trusted_certificates(info.interface_info.get("trustedCertificates"))?,
-                skip_verification: flag(&info.interface_info, "skipCertificateVerification")?,
-                skip_hostname: flag(&info.interface_info, "skipCertificateHostnameCheck")?,
+                skip_verification: flag(
+                    ("interfaceInfo", &info.interface_info),
+                    "skipCertificateVerification",
+                )?,
+                skip_hostname: flag(
+                    ("interfaceInfo", &info.interface_info),
+                    "skipCertificateHostnameCheck",
+                )?,
             },
             proxy: proxy(&info.extra)?,
+            reselect_zones: flag(("extra", &info.extra), "reselectZones")?,
         })
     }
 }
@@ -254,12 +263,12 @@ fn optional<'a>(info: &'a KeyValuePairs, name: &str) -> Result<Option<&'a str>, 
     }
 }
 
-fn flag(info: &KeyValuePairs, name: &str) -> Result<bool, PortError> {
+fn flag((member, info): (&str, &KeyValuePairs), name: &str) -> Result<bool, PortError> {
     match info.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
         Some(_) => Err(invalid(format!(
-            "`interfaceInfo.{name}` is neither true nor false"
+            "`{member}.{name}` is neither true nor false"
         ))),
     }
 }

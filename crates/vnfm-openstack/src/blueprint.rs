@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::Deployment;
-use vnfm_core::ports::{Allocation, Budget, PortError};
+use vnfm_core::ports::{Allocation, Budget, PortError, compute_id};
 use vnfm_descriptor::{BaseHot, Cp, CpKind, Flavour, Package, Storage, SwImage, Vdu};
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
 
@@ -96,7 +96,7 @@ impl<'a> Blueprint<'a> {
     fn servers_of(&self, vdu: &'a Vdu) -> impl Iterator<Item = Server<'a>> {
         let count = self.deployment.instances_of(&vdu.name);
         let several = count > 1 || self.flavour.may_grow(vdu);
-        let (flavour, placement) = (self.flavour, &self.deployment.placement);
+        let (flavour, deployment) = (self.flavour, self.deployment);
         (0..count).map(move |index| Server {
             vdu,
             index,
@@ -107,7 +107,7 @@ impl<'a> Blueprint<'a> {
             },
             cps: flavour.cps_of(&vdu.name),
             volumes: vdu_storages(flavour, vdu).collect(),
-            zone: placement.zone_of(&vdu.name, index),
+            zone: zone_of_vnfc(deployment, &vdu.name, index),
         })
     }
 
@@ -119,11 +119,15 @@ impl<'a> Blueprint<'a> {
         })
     }
 
+    /// The zone of a VNFC: the granted one, or the one that was chosen instead.
+    pub(crate) fn zone_of_vnfc(&self, vdu: &str, index: u32) -> Option<&'a str> {
+        zone_of_vnfc(self.deployment, vdu, index)
+    }
+
     /// The zone of all VNFCs of a VDU; an error if they differ.
     pub(crate) fn zone_of(&self, vdu: &str) -> Result<Option<&'a str>, PortError> {
-        let placement = &self.deployment.placement;
         let zones: BTreeSet<Option<&str>> = (0..self.deployment.instances_of(vdu))
-            .map(|index| placement.zone_of(vdu, index))
+            .map(|index| self.zone_of_vnfc(vdu, index))
             .collect();
         match zones.len() {
             0 | 1 => Ok(zones.into_iter().next().flatten()),
@@ -132,6 +136,14 @@ impl<'a> Blueprint<'a> {
             ))),
         }
     }
+}
+
+fn zone_of_vnfc<'a>(deployment: &'a Deployment, vdu: &str, index: u32) -> Option<&'a str> {
+    let granted = deployment.placement.zone_of(vdu, index)?;
+    let chosen = &deployment.resolved["zones"][compute_id(vdu, index)];
+    let is_current = chosen["granted"] == granted;
+    let zone = chosen["zone"].as_str().filter(|_| is_current);
+    zone.or(Some(granted))
 }
 
 /// Whether the package contains an image of any flavour: one that the instance had before may have uploaded it.
@@ -150,7 +162,7 @@ pub(crate) fn unsupported(prescription: &str) -> PortError {
 }
 
 /// Identifies what operations change of an instance: a stack with another fingerprint needs another template. It covers
-/// neither what the cloud offers nor the instance's name, which change without an operation. Parameters may be secrets:
+/// zones chosen instead of granted ones, but neither what the cloud offers nor the instance's name, which change without an operation. Parameters may be secrets:
 /// the operation that last changed them stands for their values.
 pub(crate) fn fingerprint(deployment: &Deployment) -> String {
     let mut covered = vec![
@@ -164,6 +176,10 @@ pub(crate) fn fingerprint(deployment: &Deployment) -> String {
     // Stacks that released versions made have a fingerprint without it.
     if !deployment.params_changed_by.is_empty() {
         covered.push(json!(deployment.params_changed_by));
+    }
+    let zones = &deployment.resolved["zones"];
+    if !zones.is_null() {
+        covered.push(zones.clone());
     }
     let digest = Sha256::digest(json!(covered).to_string());
     let hex = |text, byte: &u8| format!("{text}{byte:02x}");

@@ -31,6 +31,7 @@ use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
+use crate::zone_reselection::{is_allowed, note_zones, try_other_zones};
 use crate::{glance, inventory, links, nova, plan, policy, snapshots, user_data};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
@@ -335,26 +336,38 @@ impl OpenStack {
             Updated::Outdated => change.clone(),
             _ => Convergence::create(change.target),
         };
-        let (template, resolved) = self.resolve(cx, blueprint, &from, preview).await?;
+        let (template, mut resolved) = self.resolve(cx, blueprint, &from, preview).await?;
         let existing = match existing {
             Updated::Outdated => {
                 if let Some(rolling) = change.rolling.filter(|_| rolls(change)) {
                     Box::pin(roll(cx, &cloud, (change, rolling), &template)).await?;
                 }
-                Box::pin(update_stack(cx, &cloud, change, Some(&template))).await?
+                Box::pin(update_stack(cx, &cloud, change, Some(&template))).await
             }
-            missing => missing,
+            missing => Ok(missing),
         };
-        let stack = if let Updated::Complete(stack) = existing {
-            *stack
-        } else {
-            if change.current.is_some() {
-                let text = "the stack no longer exists: recreating it";
-                cx.watcher.log("warn", "openstack", text);
+        let reached = match existing {
+            Ok(Updated::Complete(stack)) => Ok(*stack),
+            Ok(_) => {
+                if change.current.is_some() {
+                    let text = "the stack no longer exists: recreating it";
+                    cx.watcher.log("warn", "openstack", text);
+                }
+                Box::pin(complete(cx, &cloud, &template)).await
             }
-            Box::pin(complete(cx, &cloud, &template)).await?
+            Err(error) => Err(error),
         };
-        read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await
+        let stack = match reached {
+            Ok(stack) => stack,
+            Err(failed) => {
+                Box::pin(try_other_zones(cx, &cloud, change, &mut resolved, failed)).await?
+            }
+        };
+        let mut recorded = read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await?;
+        if change.current.is_none() && is_allowed(&cloud).await? {
+            note_zones(&mut recorded, change.target, &mut resolved);
+        }
+        Ok(recorded)
     }
 
     /// The template of the target, with what it was filled from; the images it needs exist when this returns.

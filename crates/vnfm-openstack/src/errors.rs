@@ -324,13 +324,16 @@ pub(crate) fn stack_failure(action: &str, status: &str, reason: &str) -> PortErr
     if reason.contains("have snapshots") {
         error = error.hint("Cinder deletes no volume that has snapshots: delete the VNF snapshots of the instance, then retry");
     }
-    // The second is what the first becomes where two servers race for the last host.
-    if reason.contains("No valid host was found")
-        || reason.contains("Exhausted all hosts available")
-    {
+    if is_without_host(reason) {
         error = error.hint("the cloud has no room for the server: use a smaller flavor, relax the affinity rules or free hosts, then retry");
     }
     error
+}
+
+/// Whether Nova found no host for a server.
+pub(crate) fn is_without_host(reason: &str) -> bool {
+    // The second is what the first becomes where two servers race for the last host.
+    reason.contains("No valid host was found") || reason.contains("Exhausted all hosts available")
 }
 
 /// The service's error message, from any of the shapes that the services use.

@@ -11,6 +11,7 @@
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
+//!         ├─ zone_reselection ─ other zones for servers that no host had room for
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
 //!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; restore: the return to them
 //!         ├─ links ─────────── networks that outlive stacks
@@ -70,6 +71,7 @@ mod user_data;
 mod vnfc_names;
 mod vnfc_resources;
 mod zone_check;
+mod zone_reselection;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;

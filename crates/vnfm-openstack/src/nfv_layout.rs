@@ -158,7 +158,7 @@ fn entry_of_vnfc(
         return (is_bound && vdu.is_none_or(exists)).then(|| cp(from, stem, index));
     }
     if flavour.vdus.contains_key(stem) {
-        let zone = blueprint.deployment.placement.zone_of(stem, index);
+        let zone = blueprint.zone_of_vnfc(stem, index);
         let entry = exists(stem).then(|| vdu(from, stem, zone));
         return entry.map(|mut entry| {
             entry.insert("name".to_owned(), json!(""));

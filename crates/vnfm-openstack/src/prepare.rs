@@ -34,6 +34,7 @@ pub(crate) async fn prepare(
         networks,
         managed,
         per_vnfc: base_hot::is_per_vnfc(blueprint)?,
+        zones: known.zones.clone(),
         ..Resolved::default()
     };
     ports(cloud, blueprint).await?;

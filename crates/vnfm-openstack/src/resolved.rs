@@ -22,6 +22,17 @@ pub(crate) struct Resolved {
     /// Whether the package's top-level template has a resource for each VNFC.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) per_vnfc: bool,
+    /// Zones that were chosen instead of granted ones, by resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) zones: BTreeMap<String, ChosenZone>,
+}
+
+/// A zone that a VNFC has instead of the granted one, in which no host had room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChosenZone {
+    /// A grant of another zone makes the choice void.
+    pub(crate) granted: String,
+    pub(crate) zone: String,
 }
 
 /// An image that exists, or will be uploaded.

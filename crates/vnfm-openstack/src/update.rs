@@ -93,6 +93,17 @@ pub(crate) async fn update_stack(
     change: &Convergence<'_>,
     template: Option<&StackTemplate>,
 ) -> Result<Updated, PortError> {
+    replace_in_stack(cx, cloud, change, template, targets(change)).await
+}
+
+/// As [`update_stack`], and replaces the servers and volumes with the ids `targets`.
+pub(crate) async fn replace_in_stack(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    change: &Convergence<'_>,
+    template: Option<&StackTemplate>,
+    targets: BTreeSet<String>,
+) -> Result<Updated, PortError> {
     let left = cx.deadline.duration_since(cx.clock.now());
     let name = heat::stack_name(&cx.ownership.instance_id);
     let verb = if change.replace.vnfcs.is_empty() {
@@ -112,7 +123,7 @@ pub(crate) async fn update_stack(
         },
         template,
         action: action.clone(),
-        targets: targets(change),
+        targets,
         stall_timeout: (left / 10).clamp(SignedDuration::from_secs(1), MAX_STALL),
         updates: 0,
         observations: 0,

@@ -1,13 +1,14 @@
-//! Which VIMs fit a package: what its ASD requires, compared with what each Kubernetes cluster offers.
+//! Which VIMs fit a package: what its ASD or VNFD requires, compared with what each Kubernetes cluster offers.
 
 use super::Engine;
 use crate::cluster_match::{RequirementOutcome, match_cluster};
 use crate::ports::{ClusterCapabilities, StoreError, VimRecord};
 use crate::refusal::Refusal;
 use crate::vims::VimHandle;
+use crate::vnfd_match::{match_units, requirements};
 use futures_util::StreamExt as _;
 use serde::Serialize;
-use vnfm_descriptor::{ClusterCapabilities as Required, Package};
+use vnfm_descriptor::Package;
 
 /// How many clusters are read at the same time.
 const CONCURRENT_VIMS: usize = 4;
@@ -38,7 +39,7 @@ pub struct VimMatch {
     /// Why it could not be compared, such as another type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The outcome of each requirement of the ASD.
+    /// The outcome of each requirement of the ASD or VNFD.
     pub requirements: Vec<RequirementOutcome>,
 }
 
@@ -124,11 +125,9 @@ impl Engine {
         package: &Package,
         needed: Option<&str>,
     ) -> VimMatch {
-        let asd = package.asd();
-        let required = asd.and_then(|asd| asd.enhanced_cluster_capabilities.as_ref());
         let outcome = match needed.filter(|needed| !serves(needed, &record.vim.vim_type)) {
             Some(needed) => Err(format!("the package needs a VIM of the type `{needed}`")),
-            None => self.outcomes(tenant, &record, required).await,
+            None => self.outcomes(tenant, &record, package).await,
         };
         let (reason, requirements) = match outcome {
             Ok(requirements) => (None, requirements),
@@ -149,15 +148,19 @@ impl Engine {
         &self,
         tenant: &str,
         record: &VimRecord,
-        required: Option<&Required>,
+        package: &Package,
     ) -> Result<Vec<RequirementOutcome>, String> {
-        let Some(required) = required else {
+        let asd = package.asd();
+        let required = asd.and_then(|asd| asd.enhanced_cluster_capabilities.as_ref());
+        let units = requirements(package);
+        if required.is_none() && units.is_empty() {
             return Ok(Vec::new());
-        };
-        match self.capabilities_of(tenant, record).await {
-            Ok(offered) => Ok(match_cluster(required, &offered)),
-            Err(refusal) => Err(refusal.to_string()),
         }
+        let offered = self.capabilities_of(tenant, record).await;
+        let offered = offered.map_err(|refusal| refusal.to_string())?;
+        let mut outcomes = required.map_or_else(Vec::new, |all| match_cluster(all, &offered));
+        outcomes.extend(match_units(&units, &offered));
+        Ok(outcomes)
     }
 }
 

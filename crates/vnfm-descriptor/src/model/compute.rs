@@ -80,6 +80,19 @@ pub struct Mciop {
     pub name: String,
     /// The deployable units that it deploys.
     pub vdus: Vec<String>,
-    /// Paths in the package by artifact name.
+    /// Paths in the package of its charts, by artifact name.
     pub files: BTreeMap<String, String>,
+    /// How parameters of a request become values of its chart; `None`: by their names.
+    pub parameter_mapping: Option<HelmParamMapping>,
+}
+
+/// How the values of a chart are computed (`HelmParamMappingRule`, `HelmParamMappingScript` of SOL001 V5.4.1, 6.3.4 and 6.3.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum HelmParamMapping {
+    /// The parameter that is the value of each key; a key is as `helm --set` has it.
+    Rules(BTreeMap<String, String>),
+    /// A script, or rules that only a script can read: never run. The path of the file.
+    Unsupported(String),
 }

@@ -26,7 +26,7 @@ pub use asd::{
     Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, OciBlob,
     OciImage, RequiredPlugin, RequiredResource,
 };
-pub use compute::{Container, CpuPinning, HugePages, Mciop, RequestedCapability};
+pub use compute::{Container, CpuPinning, HelmParamMapping, HugePages, Mciop, RequestedCapability};
 pub use flavour::{
     AffinityRule, Artifact, Flavour, Hook, InstantiationLevel, LevelError, ScalingAspect,
 };

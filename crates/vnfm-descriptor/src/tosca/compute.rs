@@ -1,6 +1,7 @@
 //! Reads compute requirements of VDUs, and the containers and Mciops of deployable units.
 
 use super::builder::Builder;
+use super::helm_mapping::{RULE, SCRIPT};
 use super::resources::size_of;
 use super::topology::{Template, Topology};
 use super::units;
@@ -106,7 +107,11 @@ impl Builder<'_, '_> {
             .get("artifacts")
             .into_iter()
             .flat_map(Node::named);
-        let files = artifacts.filter_map(|(name, node)| {
+        let charts = artifacts.filter(|(_, node)| {
+            let maps = [RULE, SCRIPT].map(|kind| self.is_artifact(node, kind));
+            !maps.contains(&true)
+        });
+        let files = charts.filter_map(|(name, node)| {
             let file = node.get("file").unwrap_or(node);
             Some((name.to_owned(), self.file(topology, file)?))
         });
@@ -118,6 +123,7 @@ impl Builder<'_, '_> {
                 .map(str::to_owned)
                 .collect(),
             files: files.collect(),
+            parameter_mapping: None,
         }
     }
 }

@@ -27,6 +27,7 @@ mod defaults;
 mod documents;
 mod filter;
 mod functions;
+mod helm_mapping;
 mod hooks;
 mod lifecycle;
 mod namespaces;

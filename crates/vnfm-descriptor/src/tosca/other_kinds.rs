@@ -1,4 +1,4 @@
-//! Recognises descriptors of something other than a VNF: network services and physical network functions.
+//! Recognises descriptors of something other than a VNF: network services, physical network functions, models of ONAP SDC.
 
 use super::documents::Document;
 use crate::finding::{Finding, Span};
@@ -7,7 +7,11 @@ use crate::tosca_meta::Manifest;
 use crate::yaml::Node;
 
 const NSD: &str = "an NSD (network service descriptor)";
+const SDC: &str = "a model of ONAP SDC (service or resource)";
 const PNFD: &str = "a PNFD (physical network function descriptor)";
+
+/// `metadata.type` of SDC's models.
+const SDC_TYPES: &[&str] = &["Service", "VF", "VFC", "PNF", "CR"];
 
 /// Beginnings of metadata in manifests.
 const METADATA: &[(&str, &str)] = &[("nsd_", NSD), ("pnfd_", PNFD)];
@@ -31,13 +35,24 @@ pub(super) fn find(documents: &[Document], manifest: Option<&Manifest>) -> Optio
         .filter_map(|key| METADATA.iter().find(|(prefix, _)| key.starts_with(prefix)))
         .map(|(_, what)| (*what, Span::file(&entry.path)))
         .next();
-    let (what, span) = stated.or_else(|| of_templates(documents))?;
-    let hint = if what == NSD {
-        "give it to the NFVO; onboard the packages of its VNFs here"
-    } else {
-        "a VNFM does not manage physical network functions"
+    let (what, span) = stated
+        .or_else(|| of_templates(documents))
+        .or_else(|| of_sdc(entry))?;
+    let hint = match what {
+        NSD => "give it to the NFVO; onboard the packages of its VNFs here",
+        SDC => "use the package that was onboarded to SDC",
+        _ => "a VNFM does not manage physical network functions",
     };
     Some(found(Some(span), what, hint))
+}
+
+/// SDC identifies its models in the metadata of their entry file.
+fn of_sdc(entry: &Document) -> Option<(&'static str, Span)> {
+    let metadata = entry.root.get("metadata")?;
+    let kind = metadata.get("type").and_then(Node::as_str)?;
+    let has_ids = ["invariantUUID", "UUID"].map(|name| metadata.get(name).is_some());
+    let is_model = SDC_TYPES.contains(&kind) && has_ids == [true; 2];
+    is_model.then(|| (SDC, metadata.span.clone()))
 }
 
 /// The kind that the node templates of the entry file show.

@@ -270,6 +270,7 @@ impl Builder<'_, '_> {
         flavour.modifiable_attributes = flavour
             .modifiable_attributes
             .or_else(|| own.and_then(|own| self.modifiable_defaults(&own.kind)));
+        self.helm_mappings(topology, &mut flavour);
         self.policies(topology, &mut flavour);
         self.workloads(topology, &mut flavour);
         self.lifecycle(

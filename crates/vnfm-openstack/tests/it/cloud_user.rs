@@ -60,7 +60,13 @@ impl CloudUser {
             .unwrap()
     }
 
-    async fn call(&self, method: Method, (service, path): (&str, &str), body: Value) -> Value {
+    /// The response of a service to an arbitrary call.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        (service, path): (&str, &str),
+        body: Value,
+    ) -> Value {
         let url = format!("{}{path}", self.endpoint(service));
         let call = self
             .client

@@ -78,7 +78,8 @@ pub(crate) fn farm(bed: &TestBed) -> Allocation {
     allocation(sample("vnf-per-vnfc"), farm_request(bed))
 }
 
-/// The same with an environment: of a type that is a file of the package, and of a parameter's value.
+/// The same with an environment: of a type that is a file of the package, and of a parameter's value. The nested template has a
+/// file of its folder as user data.
 pub(crate) fn farm_with_environment(bed: &TestBed) -> Allocation {
     let folder = tempfile::tempdir().unwrap();
     copy(&sample_folder("vnf-per-vnfc"), folder.path());
@@ -96,6 +97,14 @@ pub(crate) fn farm_with_environment(bed: &TestBed) -> Allocation {
         "{changed}"
     );
     fs::write(templates.join("top.yaml"), changed).unwrap();
+    let nested = templates.join("nested/web.yaml");
+    let text = fs::read_to_string(&nested).unwrap();
+    let server = "type: OS::Nova::Server\n    properties:\n";
+    let with_file = format!("{server}      user_data: {{get_file: boot.sh}}\n");
+    let changed = text.replace(server, &with_file);
+    assert!(changed.contains("get_file"), "{changed}");
+    fs::write(nested, changed).unwrap();
+    fs::write(templates.join("nested/boot.sh"), "#!/bin/sh\ntrue\n").unwrap();
     let environment = "parameter_defaults: {range: 10.71.0.0/24}
 resource_registry: {'Farm::Web': nested/web.yaml}
 ";

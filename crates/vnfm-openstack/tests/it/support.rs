@@ -52,6 +52,13 @@ impl TestVim {
         }
     }
 
+    /// Changes a member of `extra`, as `vim update` does.
+    pub(crate) fn set_extra(&self, name: &str, value: Value) {
+        let mut login = self.login.lock().unwrap();
+        login.version += 1;
+        login.info.extra.insert(name.into(), value);
+    }
+
     /// Changes a member of `accessInfo`, as `vim update` does.
     pub(crate) fn set_access(&self, name: &str, value: &str) {
         let mut login = self.login.lock().unwrap();
@@ -246,6 +253,14 @@ impl TestBed {
         self.driver.validate_request(allocation)?;
         let prepared = self.prepare(allocation).await?;
         self.allocate(allocation, &prepared).await
+    }
+
+    /// As [`Self::instantiate`], with what the instance was made of.
+    pub(crate) async fn instantiate_with_resolved(&self, allocation: &Allocation) -> Recorded {
+        let prepared = self.prepare(allocation).await.unwrap();
+        let change = Convergence::create(allocation);
+        let converged = self.driver.converge(&self.call(), &change, &prepared).await;
+        converged.unwrap()
     }
 
     /// Heals the VNFCs with these ids, whose instance is `allocated`.

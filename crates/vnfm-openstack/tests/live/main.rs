@@ -40,3 +40,5 @@ mod scenarios;
 #[cfg(test)]
 #[path = "../it/support.rs"]
 mod support;
+#[cfg(test)]
+mod zones;

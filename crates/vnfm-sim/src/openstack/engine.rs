@@ -378,9 +378,14 @@ impl Cloud {
             self.wait(run, name, Some(self.options.server_build))
                 .await?;
             let mut state = self.state();
+            let zone = state.servers.get(&physical).map(|server| &server.zone);
+            let is_full = zone.is_some_and(|zone| state.full_zones.contains(zone));
             if let Some(server) = state.servers.get_mut(&physical) {
-                server.status = "ACTIVE".into();
+                server.status = if is_full { "ERROR" } else { "ACTIVE" }.into();
                 server.updated = now();
+            }
+            if is_full {
+                return Err(Failure::new(name, no_valid_host()));
             }
         }
         self.boot_hosts();

@@ -254,6 +254,11 @@ impl Cloud {
         self.state().tokens.clear();
     }
 
+    /// Makes a zone full: a new server in it fails as one that no host has room for.
+    pub fn fill_zone(&self, zone: &str) {
+        self.state().full_zones.insert(zone.to_owned());
+    }
+
     /// Sets the quota `instances`, `network` or `port`.
     pub fn set_quota(&self, name: &str, value: i64) {
         let value = if value < 0 { i64::MAX } else { value };

@@ -86,6 +86,8 @@ pub(crate) struct State {
     pub(crate) stacks: BTreeMap<String, Stack>,
     pub(crate) servers: BTreeMap<String, Server>,
     pub(crate) quotas: BTreeMap<String, i64>,
+    /// Zones whose hosts have no room.
+    pub(crate) full_zones: BTreeSet<String>,
     objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
     seeded: BTreeSet<String>,
     /// Number of MAC addresses assigned.

@@ -5,8 +5,35 @@ use super::{
     PODS_WEB, TOP, VNFD, WEB_YAML,
 };
 use crate::packages::{ASD, ASD_MANIFEST, NESTED, NET};
-use crate::{Example, NAMED, each, same};
+use crate::{Edit, Example, NAMED, each, same};
 use vnfm_lint::codes;
+
+/// `PODS` with the parameter `count` and a chart whose Mciop has a script and rules.
+const MAPPED: &[Edit] = &[
+    PODS_VNFD,
+    (
+        VNFD,
+        "node_types:",
+        "data_types:\n  Parameters: {derived_from: tosca.datatypes.nfv.VnfOperationAdditionalParameters, properties: {count: {type: integer}}}\ninterface_types:\n  Life:\n    derived_from: tosca.interfaces.nfv.Vnflcm\n    operations: {instantiate: {inputs: {additional_parameters: {type: Parameters}}}}\nnode_types:",
+    ),
+    (
+        VNFD,
+        "derived_from: tosca.nodes.nfv.VNF",
+        "derived_from: tosca.nodes.nfv.VNF\n    interfaces: {Vnflcm: {type: Life}}",
+    ),
+    (
+        VNFD,
+        "# more nodes",
+        "web-chart:\n      type: tosca.nodes.nfv.Mciop\n      requirements: [associatedVdu: web]\n      artifacts:\n        chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/web-1.0.0.tgz}\n        rules: {type: tosca.artifacts.nfv.HelmParamMappingRule, file: Charts/rules.yaml}\n        script: {type: tosca.artifacts.nfv.HelmParamMappingScript, file: Charts/map.sh, properties: {language: bash}}",
+    ),
+    (
+        "Charts/web-1.0.0.tgz",
+        "",
+        "@cnf-chart/Artifacts/Charts/web-1.0.0.tgz",
+    ),
+    ("Charts/map.sh", "", "#!/bin/bash\n"),
+    ("Charts/rules.yaml", "", "§\n"),
+];
 
 pub(crate) const EXAMPLES: &[Example] = &[
     same(
@@ -64,6 +91,8 @@ pub(crate) const EXAMPLES: &[Example] = &[
             ),
         ],
     ),
+    same(codes::HELM_MAPPING, MAPPED),
+    same(codes::HELM_RULE, MAPPED),
     same(codes::MCIOP, &[PODS_VNFD, (VNFD, "# more nodes", "§")]),
     same(
         codes::MANIFEST_YAML,
