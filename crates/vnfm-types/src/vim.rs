@@ -12,6 +12,8 @@ pub const OPENSTACK: &str = "ETSINFV.OPENSTACK_KEYSTONE.V_3";
 pub const KUBERNETES: &str = "ETSINFV.KUBERNETES.V_1";
 /// The vimType of Helm in the registry of ETSI NFV.
 pub const HELM: &str = "ETSINFV.HELM.V_3";
+/// Our vimType of an inventory of bare hosts; ETSI NFV registers none.
+pub const HOSTS: &str = "VNFM.HOSTS.V_1";
 
 /// `VimConnectionInfo`. In a request, `vimId` alone names a registered VIM.
 ///
@@ -21,6 +23,7 @@ pub const HELM: &str = "ETSINFV.HELM.V_3";
 /// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
 /// `extra {namespace, ssl_ca_cert_hash}`; the registry for images of packages: `interfaceInfo {registry, registry_prefix,
 /// registry_ca_cert, registry_token_hosts[]}`, `accessInfo {registry_username, registry_password}`; `certificate_key` is a secret and belongs in `accessInfo`.
+/// Bare hosts: `interfaceInfo {hosts[], wipeCommand}`, `accessInfo {username, password | privateKey, hosts}`.
 ///
 /// `Debug` prints neither `accessInfo` nor `extra`.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
