@@ -103,9 +103,8 @@ const SYSTEM: &str = "27946b59-9e44-4fa7-8e91-f3527a1ef094";
 
 fn emulator() -> Option<PathBuf> {
     let path = std::env::var_os("VNFM_LIVE_SUSHY").map(PathBuf::from);
-    let found = path
-        .into_iter()
-        .chain(std::env::split_paths(&std::env::var_os("PATH")?));
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let found = path.into_iter().chain(std::env::split_paths(&search));
     let mut found = found.map(|folder| folder.join("sushy-emulator"));
     found.find(|program| program.exists())
 }
