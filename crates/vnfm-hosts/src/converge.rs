@@ -3,13 +3,15 @@
 //! | what the survey shows | action |
 //! |---|---|
 //! | a VNFC leaves | its lease is marked, so that nobody takes it for a VNFC again |
-//! | a host that leaves does not respond | it is switched off, if it has a power switch; its lease stays |
+//! | a host that leaves is off, as its VNFC is stopped | it is switched on, to be wiped |
+//! | another host that leaves does not respond | it is switched off, if it has a power switch; its lease stays |
 //! | a VNFC that stays is on a silent host | the host is switched on, or the call fails |
 //! | a VNFC is missing | a free host is leased |
 //! | … and no free host suits | hosts that leave are wiped, then hosts that are off are switched on, then the call fails |
 //! | hosts are left over | they are wiped, and lose their lease |
+//! | a VNFC should be stopped | its host is switched off |
 
-use crate::errors::{NO_HOST, UNRESPONSIVE};
+use crate::errors::{NO_HOST, NO_SWITCH, UNRESPONSIVE};
 use crate::host_inventory::InventoryHost;
 use crate::lease::{Lease, Leased};
 use crate::members::{Handle, Member, Members};
@@ -18,10 +20,11 @@ use crate::power::Power;
 use crate::release::wipe_and_return;
 use crate::requirements::{Requirements, flavour};
 use crate::session::Session;
-use crate::survey::Survey;
+use crate::survey::{Survey, SurveyedHost};
 use std::collections::BTreeSet;
-use vnfm_core::ports::{Convergence, Ownership, PortError};
+use vnfm_core::ports::{Convergence, Ownership, PortError, Stop};
 use vnfm_descriptor::Flavour;
+use vnfm_types::VnfOperationalState;
 
 /// Most hosts whose reason is in an error.
 const MAX_REASONS: usize = 10;
@@ -35,6 +38,8 @@ pub(crate) struct Change<'a> {
     pub(crate) wanted: &'a Convergence<'a>,
     pub(crate) flavour: &'a Flavour,
     pub(crate) handle: Handle,
+    /// How hosts are switched off whose VNFC should not run.
+    pub(crate) stop: Stop,
 }
 
 /// What a round did.
@@ -64,6 +69,7 @@ impl<'a> Change<'a> {
             wanted,
             flavour: flavour(wanted.target)?,
             handle: Handle::read(wanted.handle()),
+            stop: Stop::Forceful,
         })
     }
 
@@ -75,15 +81,16 @@ impl<'a> Change<'a> {
         Members::compare(survey, self.owner, &self.handle, target)
     }
 
-    /// Makes the change; returns the last survey and the hosts that were lost.
-    pub(crate) async fn make(&self) -> Result<(Survey, Vec<Member>), PortError> {
+    /// Makes the change; returns the last survey, and what is recorded of the hosts.
+    pub(crate) async fn make(&self) -> Result<(Survey, Handle), PortError> {
         let mut switched = Switched::default();
         let mut rounds = 0;
         loop {
             let survey = Survey::read(&self.session).await?;
             let members = self.members(&survey);
             if let Round::Done = self.round(&survey, &members, &mut switched).await? {
-                return Ok((survey, members.lost));
+                let (hosts, lost) = (members.kept, members.lost);
+                return Ok((survey, Handle { hosts, lost }));
             }
             rounds += 1;
             if rounds > survey.hosts.len() * 2 + EXTRA_ROUNDS {
@@ -102,10 +109,15 @@ impl<'a> Change<'a> {
         if !members.leaving.is_empty() {
             return self.mark(survey, members).await;
         }
+        if let Some(name) = self.next_to_wake(survey, members, switched) {
+            let error = survey.silence(&name);
+            return self.switch_on(survey, &name, switched, error).await;
+        }
         if self.fence(survey, members, switched).await? {
             return Ok(Round::Again);
         }
-        let silent = members.kept.iter().find(|one| is_silent(survey, &one.host));
+        let should_answer = |one: &&Member| is_silent(survey, &one.host) && !self.is_stopped(one);
+        let silent = members.kept.iter().find(should_answer);
         if let Some(silent) = silent {
             let error = survey.silence(&silent.host);
             return self.switch_on(survey, &silent.host, switched, error).await;
@@ -113,7 +125,51 @@ impl<'a> Change<'a> {
         if !members.missing.is_empty() {
             return self.add(survey, members, switched).await;
         }
-        self.give_back(survey).await
+        if let Round::Again = self.give_back(survey).await? {
+            return Ok(Round::Again);
+        }
+        self.stop_vnfcs(survey, members).await?;
+        Ok(Round::Done)
+    }
+
+    fn is_stopped(&self, member: &Member) -> bool {
+        let deployment = &self.wanted.target.deployment;
+        deployment.state_of(&member.vnfc) == VnfOperationalState::Stopped
+    }
+
+    /// A host that is off because its VNFC was stopped, and that leaves.
+    fn next_to_wake(
+        &self,
+        survey: &Survey,
+        members: &Members,
+        switched: &Switched,
+    ) -> Option<String> {
+        let can_switch = |one: &SurveyedHost| one.host.entry.redfish.is_some();
+        let is_asleep = |one: &&Member| {
+            self.handle.hosts.contains(one)
+                && self.is_stopped(one)
+                && !switched.on.contains(&one.host)
+                && survey.host(&one.host).is_some_and(can_switch)
+        };
+        let asleep = members.lost.iter().find(is_asleep);
+        asleep.map(|one| one.host.clone())
+    }
+
+    /// Switches off the hosts of VNFCs that should not run.
+    async fn stop_vnfcs(&self, survey: &Survey, members: &Members) -> Result<(), PortError> {
+        for member in members.kept.iter().filter(|one| self.is_stopped(one)) {
+            let Some(one) = survey.host(&member.host) else {
+                continue;
+            };
+            let power = Power::switch_of(&self.session, &survey.inventory, &one.host)?;
+            let Some(power) = power else {
+                let action = format!("stop the host `{}`", member.host);
+                let what = "the inventory has no `redfish` for it";
+                return Err(PortError::new(&NO_SWITCH, action, what).on(&member.host));
+            };
+            power.stop(self.stop).await?;
+        }
+        Ok(())
     }
 
     /// Marks the leases of VNFCs that leave.
@@ -136,18 +192,20 @@ impl<'a> Change<'a> {
     ) -> Result<bool, PortError> {
         let mut is_changed = false;
         for member in &members.lost {
+            let name = &member.host;
+            let is_dead = survey.silence(name).is_unavailable();
             let leaves_now = self.handle.hosts.contains(member);
-            let Some(one) = survey.host(&member.host).filter(|_| leaves_now) else {
+            let Some(one) = survey.host(name).filter(|_| is_dead && leaves_now) else {
                 continue;
             };
-            let power = Power::switch_of(&self.session, &survey.inventory, &one.host)?;
-            let is_new =
-                !switched.on.contains(&member.host) && switched.off.insert(member.host.clone());
-            match power {
-                Some(power) if is_new => power.switch_off().await?,
-                _ => continue,
+            if switched.on.contains(name) || switched.off.contains(name) {
+                continue;
             }
-            is_changed = true;
+            if let Some(power) = Power::switch_of(&self.session, &survey.inventory, &one.host)? {
+                power.switch_off().await?;
+                switched.off.insert(name.clone());
+                is_changed = true;
+            }
         }
         Ok(is_changed)
     }

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, Convergence, InfraDriver, OwnedResource, PortError, Recorded, Release,
-    ResourceChange, ResourcePlan, Vim, VimCall, VimReport,
+    Allocation, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange, Recorded,
+    Release, ResourceChange, ResourcePlan, Vim, VimCall, VimReport,
 };
 use vnfm_outbound::Destinations;
 use vnfm_ssh::Ssh;
@@ -60,6 +60,7 @@ impl BareHosts {
         wanted: &'a Convergence<'a>,
     ) -> Result<Change<'a>, PortError> {
         check(wanted.target)?;
+        self.permit(wanted.target, cx.vim.policy())?;
         Change::new(self.session(cx), cx.ownership, wanted)
     }
 }
@@ -153,11 +154,13 @@ impl InfraDriver for BareHosts {
         _: &Value,
     ) -> Result<Recorded, PortError> {
         let change = self.change(cx, change)?;
-        let (survey, lost) = change.make().await?;
-        let hosts = Vec::new();
-        let handle = Handle { hosts, lost };
+        let (survey, handle) = change.make().await?;
         let what = (change.wanted.target, cx.vim.connection_id());
         record(&survey, cx.ownership, what, &handle)
+    }
+
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
     }
 
     async fn release(
@@ -212,5 +215,27 @@ impl InfraDriver for BareHosts {
             .find_map(|host| host.entry.host_key)
             .into_iter()
             .collect())
+    }
+}
+
+#[async_trait]
+impl Power for BareHosts {
+    fn is_per_vnfc(&self) -> bool {
+        true
+    }
+
+    async fn operate(
+        &self,
+        cx: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        let wanted = Convergence::update(change.current, change.target);
+        let change = Change {
+            stop: change.stop,
+            ..self.change(cx, &wanted)?
+        };
+        let (survey, handle) = change.make().await?;
+        let what = (wanted.target, cx.vim.connection_id());
+        record(&survey, cx.ownership, what, &handle)
     }
 }

@@ -72,6 +72,13 @@ pub(crate) const POWER_REFUSED: Code = Code {
     means: "the Redfish service of a host refuses the login or the request, or its address must not be called",
     next: "check the URL of the system and the login in the inventory",
 };
+/// The host has no power switch.
+pub(crate) const NO_SWITCH: Code = Code {
+    name: "hosts.no-switch",
+    kind: ErrorKind::Refused,
+    means: "a VNFC cannot be stopped because the inventory has no power switch for its host",
+    next: "add `redfish` to the host in the inventory, then retry",
+};
 /// The deadline has passed.
 pub(crate) const DEADLINE: Code = Code {
     name: "hosts.deadline",
@@ -92,5 +99,6 @@ pub const CODES: &[&Code] = &[
     &WIPE,
     &POWER,
     &POWER_REFUSED,
+    &NO_SWITCH,
     &DEADLINE,
 ];

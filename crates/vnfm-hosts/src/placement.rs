@@ -41,13 +41,11 @@ impl ZoneRule<'_> {
 fn zone_rules(flavour: &Flavour) -> Vec<ZoneRule<'_>> {
     let rules = flavour.affinity_rules.iter();
     let rules = rules.filter(|rule| rule.scope == "zone");
-    let rule = |rule: &'_ vnfm_descriptor::AffinityRule| rule.anti;
-    rules
-        .map(|one| ZoneRule {
-            anti: rule(one),
-            vdus: one.targets.iter().map(String::as_str).collect(),
-        })
-        .collect()
+    let rules = rules.map(|rule| ZoneRule {
+        anti: rule.anti,
+        vdus: rule.targets.iter().map(String::as_str).collect(),
+    });
+    rules.collect()
 }
 
 struct Search<'a> {

@@ -8,7 +8,7 @@ use crate::session::Session;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use vnfm_core::ports::{Backoff, PortError};
+use vnfm_core::ports::{Backoff, PortError, Stop};
 use vnfm_outbound::{
     Client, Method, Policy, RequestBuilder, error_chain, is_forbidden, read, without_credentials,
 };
@@ -66,15 +66,33 @@ impl<'a> Power<'a> {
 
     /// Switches the host off at once.
     pub(crate) async fn switch_off(&self) -> Result<(), PortError> {
-        self.switch("Off", "ForceOff").await
+        self.switch("Off", "ForceOff", None).await
+    }
+
+    /// Switches the host off, or asks its operating system to shut down first.
+    pub(crate) async fn stop(&self, how: Stop) -> Result<(), PortError> {
+        if let Stop::Graceful(timeout) = how {
+            let graceful = self.switch("Off", "GracefulShutdown", timeout).await;
+            match graceful {
+                Err(error) if timeout.is_some() && error.is_unavailable() => {}
+                ended => return ended,
+            }
+        }
+        self.switch_off().await
     }
 
     /// Switches the host on; it boots afterwards.
     pub(crate) async fn switch_on(&self) -> Result<(), PortError> {
-        self.switch("On", "On").await
+        self.switch("On", "On", None).await
     }
 
-    async fn switch(&self, wanted: &str, reset: &str) -> Result<(), PortError> {
+    /// Requests a reset unless the host has the wanted state, and waits for that, at most for `timeout`.
+    async fn switch(
+        &self,
+        wanted: &str,
+        reset: &str,
+        timeout: Option<Duration>,
+    ) -> Result<(), PortError> {
         if self.state().await? == wanted {
             return Ok(());
         }
@@ -87,6 +105,8 @@ impl<'a> Power<'a> {
         let Some((clock, deadline)) = self.session.deadline else {
             return Ok(());
         };
+        let latest = timeout.and_then(|timeout| clock.now().checked_add(timeout).ok());
+        let deadline = latest.map_or(deadline, |latest| latest.min(deadline));
         let mut backoff = Backoff::new(clock, self.session.watcher, deadline, POLL_INTERVAL);
         loop {
             let state = self.state().await?;

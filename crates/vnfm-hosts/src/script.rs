@@ -8,7 +8,7 @@ use shell_words::quote;
 /// `swap` holds a lock, so that of two callers with the same expectation one succeeds, and writes a new file before it renames
 /// it, so that a power failure leaves the old line or the new one.
 const SCRIPT: &str = r#"set -eu; umask 022; verb=$1 dir=$2 lease=$2/lease
-show() { [ ! -s "$lease" ] || { printf 'lease '; head -c 4096 "$lease"; printf '\n'; }; }
+show() { [ ! -s "$lease" ] || printf 'lease %s\n' "$(head -c 4096 "$lease" | head -n 1)"; }
 case $verb in
 show)
   printf 'cpus %s\n' "$(nproc --all)"

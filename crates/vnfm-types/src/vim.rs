@@ -23,7 +23,6 @@ pub const HOSTS: &str = "VNFM.HOSTS.V_1";
 /// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
 /// `extra {namespace, ssl_ca_cert_hash}`; the registry for images of packages: `interfaceInfo {registry, registry_prefix,
 /// registry_ca_cert, registry_token_hosts[]}`, `accessInfo {registry_username, registry_password}`; `certificate_key` is a secret and belongs in `accessInfo`.
-/// Bare hosts: `interfaceInfo {hosts[], wipeCommand}`, `accessInfo {username, password | privateKey, hosts}`.
 ///
 /// `Debug` prints neither `accessInfo` nor `extra`.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -67,7 +67,7 @@ async fn answer(mut stream: TcpStream, hosts: Arc<SimulatedHosts>, calls: Arc<Mu
     let (status, reply) = if !head.to_lowercase().contains(login) {
         ("401 Unauthorized", String::new())
     } else if line.starts_with("POST") {
-        if body.contains("ForceOff") {
+        if body.contains("ForceOff") || body.contains("GracefulShutdown") {
             hosts.world.hosts().power_off(&name);
         } else {
             hosts.world.hosts().power_on(&name).await.unwrap();

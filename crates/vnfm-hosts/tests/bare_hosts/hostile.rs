@@ -48,7 +48,7 @@ async fn a_host_that_prints_nonsense_is_not_leased() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_never_answers_delays_a_call_and_does_not_stop_it() {
-    let Some((hosts, mut site)) = site("nproc", "exec sleep 600") else {
+    let Some((hosts, mut site)) = site("nproc", "exec sleep 90") else {
         return;
     };
     let owner = owner();

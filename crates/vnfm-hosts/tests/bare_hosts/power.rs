@@ -2,11 +2,11 @@
 //! replaced.
 
 use crate::bmc::{Bmc, PASSWORD, Sushy, USER};
-use crate::support::{SimulatedHosts, Site, hosts_of, owner, sample, with_forwarders};
+use crate::support::{SimulatedHosts, Site, hosts_of, owner, sample, stopped, with_forwarders};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::ErrorKind;
+use vnfm_core::ports::{ErrorKind, Stop};
 use vnfm_types::VimConnectionInfo;
 
 fn with_login(info: VimConnectionInfo) -> VimConnectionInfo {
@@ -168,4 +168,44 @@ async fn a_host_is_switched_on_through_the_real_emulator() {
     let (owner, what) = (owner(), sample());
     let (record, ()) = tokio::join!(site.create(&owner, &what), boots);
     assert_eq!(hosts_of(&record.unwrap()).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graceful_stop_asks_the_host_to_shut_down() {
+    let (hosts, bmc, site) = switchable(2).await;
+    let (owner, what) = (owner(), sample());
+    let record = site.create(&owner, &what).await.unwrap();
+    let stop = Stop::Graceful(Some(Duration::from_secs(5)));
+    let stopped = site
+        .operate(&owner, (&stopped(&what), &record), stop)
+        .await
+        .unwrap();
+    assert!(hosts.world.hosts().running().is_empty());
+    let graceful = |call: &String| call.ends_with("{\"ResetType\":\"GracefulShutdown\"}");
+    assert!(resets(&bmc).iter().all(graceful), "{:?}", resets(&bmc));
+    let started = site
+        .operate(&owner, (&what, &stopped), Stop::Forceful)
+        .await
+        .unwrap();
+    assert_eq!(started.inventory, record.inventory);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_a_switch_is_not_stopped_and_can_be_started() {
+    let hosts = SimulatedHosts::start(2).await;
+    let (site, owner, what) = (hosts.site(), owner(), sample());
+    let record = site.create(&owner, &what).await.unwrap();
+    let same = site
+        .operate(&owner, (&what, &record), Stop::Forceful)
+        .await
+        .unwrap();
+    assert_eq!(same.inventory, record.inventory);
+    let error = site
+        .operate(&owner, (&stopped(&what), &record), Stop::Forceful)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.name()),
+        (ErrorKind::Refused, "hosts.no-switch")
+    );
 }

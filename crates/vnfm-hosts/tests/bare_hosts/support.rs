@@ -8,15 +8,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocation, Clock, Convergence, InfraDriver, Ownership, PortError, Recorded, Release,
-    Replacement, Vim, VimCall, VimLogin, Watcher,
+    Allocation, Clock, Convergence, InfraDriver, Ownership, PortError, Power, PowerChange,
+    Recorded, Release, Replacement, Stop, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_hosts::BareHosts;
 use vnfm_outbound::Destinations;
 use vnfm_sim::hosts::{HostSpec, User};
 use vnfm_sim::{Options, World};
-use vnfm_types::{HOSTS, VimConnectionInfo};
+use vnfm_types::{HOSTS, VimConnectionInfo, VnfOperationalState};
 
 pub(crate) const LEASE: &str = "/var/lib/vnfm/lease";
 pub(crate) const PASSWORD: &str = "the-password-of-the-hosts";
@@ -49,6 +49,14 @@ pub(crate) fn with_forwarders(count: u32) -> Allocation {
     let deployment = Arc::make_mut(&mut what.deployment);
     deployment.vdu_instances.insert("forwarder".into(), count);
     what
+}
+
+/// The same instance, stopped.
+pub(crate) fn stopped(what: &Allocation) -> Allocation {
+    let mut other = what.clone();
+    let deployment = Arc::make_mut(&mut other.deployment);
+    deployment.vnf_state = VnfOperationalState::Stopped;
+    other
 }
 
 /// A registered inventory.
@@ -150,6 +158,20 @@ impl Site {
         self.driver
             .converge(&self.cx(owner), &change, &Value::Null)
             .await
+    }
+
+    pub(crate) async fn operate(
+        &self,
+        owner: &Ownership,
+        (target, current): (&Allocation, &Recorded),
+        stop: Stop,
+    ) -> Result<Recorded, PortError> {
+        let change = PowerChange {
+            current,
+            target,
+            stop,
+        };
+        self.driver.operate(&self.cx(owner), &change).await
     }
 
     pub(crate) async fn release(&self, owner: &Ownership, handle: Value) -> Result<(), PortError> {
