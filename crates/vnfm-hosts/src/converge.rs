@@ -7,7 +7,7 @@
 //! | another host that leaves does not respond | it is switched off, if it has a power switch; its lease stays |
 //! | a VNFC that stays is on a silent host | the host is switched on, or the call fails |
 //! | a VNFC is missing | a free host is leased |
-//! | … and no free host suits | hosts that leave are wiped, then hosts that are off are switched on, then the call fails |
+//! | … and no free host suits | hosts that leave are wiped, then hosts that are off are switched on (and off again if they are another VNF's), then the call fails |
 //! | hosts are left over | they are wiped, and lose their lease |
 //! | a VNFC should be stopped | its host is switched off |
 
@@ -157,7 +157,8 @@ impl<'a> Change<'a> {
 
     /// Switches off the hosts of VNFCs that should not run.
     async fn stop_vnfcs(&self, survey: &Survey, members: &Members) -> Result<(), PortError> {
-        for member in members.kept.iter().filter(|one| self.is_stopped(one)) {
+        let stopped = members.kept.iter().filter(|one| self.is_stopped(one));
+        for member in stopped.collect::<Vec<_>>() {
             let Some(one) = survey.host(&member.host) else {
                 continue;
             };
@@ -253,13 +254,35 @@ impl<'a> Change<'a> {
         {
             return self.give_back(survey).await;
         }
+        self.switch_off_foreign(survey, switched).await?;
         match Self::next_to_switch_on(survey, &new, switched) {
             Some(name) => {
                 self.switch_on(survey, &name, switched, survey.silence(&name))
                     .await
             }
-            None => Err(no_host(survey, &new)),
+            None => Err(no_host(survey, &new, &switched.on)),
         }
+    }
+
+    /// Switches hosts off again that were switched on as spare ones, and turn out to be those of a VNF that was stopped.
+    async fn switch_off_foreign(
+        &self,
+        survey: &Survey,
+        switched: &mut Switched,
+    ) -> Result<(), PortError> {
+        let foreign = survey
+            .leases()
+            .filter(|(_, lease, _)| !lease.is_of(self.owner));
+        let foreign: Vec<_> = foreign.map(|(host, ..)| host).collect();
+        for host in foreign {
+            if !switched.on.contains(host.name()) || !switched.off.insert(host.name().to_owned()) {
+                continue;
+            }
+            if let Some(power) = Power::switch_of(&self.session, &survey.inventory, host)? {
+                power.switch_off().await?;
+            }
+        }
+        Ok(())
     }
 
     /// The VNFCs that need a host.
@@ -330,8 +353,8 @@ pub(crate) fn placed<'s>(survey: &'s Survey, members: &'s Members) -> Vec<Placed
         .collect()
 }
 
-/// Why the VNFCs get no hosts.
-pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc]) -> PortError {
+/// Why the VNFCs get no hosts; `tried` were switched on without success.
+pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc], tried: &BTreeSet<String>) -> PortError {
     let mut reasons = Vec::new();
     for one in &survey.hosts {
         let name = one.host.name();
@@ -364,7 +387,10 @@ pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc]) -> PortError {
         reasons.join("; ")
     );
     // With an answer, a silent host might serve.
-    let may_answer = survey.silent().any(|(_, error)| error.is_unavailable());
+    let mut silent = survey
+        .silent()
+        .filter(|(host, _)| !tried.contains(host.name()));
+    let may_answer = silent.any(|(_, error)| error.is_unavailable());
     let code = if may_answer { &UNRESPONSIVE } else { &NO_HOST };
     PortError::new(code, "lease hosts", what)
 }

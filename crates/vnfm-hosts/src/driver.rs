@@ -12,6 +12,7 @@ use crate::session::{InventoryKeys, Session};
 use crate::survey::Survey;
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange, Recorded,
@@ -122,7 +123,7 @@ impl InfraDriver for BareHosts {
             .any(|(_, lease, _)| lease.returning);
         let may_fit = own || !members.leaving.is_empty() || dormant(&survey, &new).next().is_some();
         match fits {
-            None if !may_fit => Err(no_host(&survey, &new)),
+            None if !may_fit => Err(no_host(&survey, &new, &BTreeSet::new())),
             _ => Ok(Value::Null),
         }
     }

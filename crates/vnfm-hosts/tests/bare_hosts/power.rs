@@ -209,3 +209,23 @@ async fn a_host_without_a_switch_is_not_stopped_and_can_be_started() {
         (ErrorKind::Refused, "hosts.no-switch")
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_another_vnf_that_is_stopped_is_off_again() {
+    let (hosts, _bmc, site) = switchable(3).await;
+    let (owner, what) = (owner(), sample());
+    let record = site.create(&owner, &what).await.unwrap();
+    site.operate(&owner, (&stopped(&what), &record), Stop::Forceful)
+        .await
+        .unwrap();
+    let error = site
+        .create(&crate::support::owner(), &what)
+        .await
+        .unwrap_err();
+    assert_eq!(error.name(), "hosts.none-free", "{error}");
+    let running = hosts.world.hosts().running();
+    assert!(
+        hosts_of(&record).iter().all(|host| !running.contains(host)),
+        "{running:?}"
+    );
+}
