@@ -26,11 +26,8 @@ pub(crate) async fn release(
         let survey = Survey::read(session).await?;
         survey.require_answer()?;
         let recorded = |name: &str| handle.hosts.iter().any(|one| one.host == name);
-        let lost = |name: &str| handle.lost.iter().any(|one| one.host == name);
         for (host, error) in survey.silent() {
-            let is_known = recorded(host.name());
-            let is_lost = lost(host.name()) && !is_known;
-            if is_known || !error.is_unavailable() && !is_lost {
+            if recorded(host.name()) {
                 wake(session, &survey, host, (&mut switched_on, error)).await?;
             } else {
                 let text = format!("the host `{}` was skipped: {error}", host.name());
