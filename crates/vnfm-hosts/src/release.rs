@@ -14,7 +14,7 @@ const MAX_CONCURRENT_WIPES: usize = 16;
 
 /// Returns all hosts of an instance.
 ///
-/// A recorded host must answer: it is switched on if it can be. Another one that does not is skipped, and so is a host whose
+/// A recorded host must answer: it is switched on if it can be. Another one that does not, or prints nonsense, is skipped, and so is a host whose
 /// VNFC was replaced while it was silent: if it ever returns with a lease, it is an orphan.
 pub(crate) async fn release(
     session: &Session<'_>,
