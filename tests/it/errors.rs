@@ -18,6 +18,7 @@ fn all() -> Vec<(&'static str, &'static Code)> {
             "vnfm-kubernetes",
             vnfm_kubernetes::errors::CODES.to_vec(),
         ))
+        .chain(with_crate("vnfm-hosts", vnfm_hosts::CODES.to_vec()))
         .chain(with_crate("vnfm-nfvo", vnfm_nfvo::codes()))
         .chain(with_crate("vnfm-ssh", vnfm_ssh::CODES.to_vec()))
         .chain(with_crate("vnfm-plugin-host", vnfm_plugin_host::codes()))

@@ -45,6 +45,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("vnfm-nfvo", CALLING),
     ("vnfm-ssh", CALLING),
+    (
+        "vnfm-hosts",
+        &[
+            "vnfm-types",
+            "vnfm-descriptor",
+            "vnfm-core",
+            "vnfm-outbound",
+            "vnfm-ssh",
+        ],
+    ),
     ("vnfm-plugin-abi", &[]),
     ("vnfm-plugin-messages", &[]),
     (
@@ -103,6 +113,7 @@ const COMPOSED: &[&str] = &[
     "vnfm-openstack",
     "vnfm-kubernetes",
     "vnfm-helm",
+    "vnfm-hosts",
     "vnfm-nfvo",
     "vnfm-outbound",
     "vnfm-ssh",
@@ -339,7 +350,11 @@ fn response_bodies_are_read_with_a_size_limit() {
 #[test]
 fn vim_type_names_are_defined_once() {
     let sources = files(&["crates"], ".rs").unwrap();
-    let found = code_with(&sources, &["\"ETSINFV."], &["crates/vnfm-types/src/vim.rs"]);
+    let found = code_with(
+        &sources,
+        &["\"ETSINFV.", "\"VNFM.HOSTS."],
+        &["crates/vnfm-types/src/vim.rs"],
+    );
     assert!(
         found.is_empty(),
         "use the names of `vnfm_types::vim`:\n{}",

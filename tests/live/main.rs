@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod bare_hosts;
 mod bundles;
 mod charts;
 mod contracts;

@@ -76,6 +76,16 @@ impl Testbed {
         }
     }
 
+    /// As [`Self::on_cluster`], for a server that already runs in this folder and has its VIM.
+    pub fn on_registered(folder: TempDir, server: Server) -> Self {
+        Self {
+            server,
+            cloud: PathBuf::new(),
+            ssh_port: 22,
+            folder,
+        }
+    }
+
     /// The port of the machines' SSH servers.
     pub fn ssh_port(&self) -> u16 {
         u16::try_from(self.ssh_port).unwrap()

@@ -262,7 +262,7 @@ pub enum Vim {
 /// A file with the endpoint and credentials of a VIM.
 #[derive(Debug, Args)]
 pub struct VimSource {
-    /// clouds.yaml, kubeconfig, or a VIM file with `auth_url`
+    /// clouds.yaml, kubeconfig, or a VIM file with `auth_url` or `vimType`
     #[arg(long, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
     /// Entry in clouds.yaml, or context in the kubeconfig

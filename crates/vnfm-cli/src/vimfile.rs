@@ -4,10 +4,12 @@
 //! |---|---|
 //! | clouds.yaml (OpenStack SDK) | `clouds` |
 //! | kubeconfig | `kind: Config` or `clusters` |
+//! | `VimConnectionInfo` of SOL003, for any type of VIM | `vimType` |
 //! | Tacker VIM file, for both types | `auth_url`; `type: openstack` or `type: kubernetes` |
 
 use crate::client::{Outcome, local};
 use crate::input;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use vnfm_types::{KUBERNETES, OPENSTACK, VimConnectionInfo};
@@ -32,7 +34,9 @@ pub fn read(file: &Path, entry: Option<&str>) -> Outcome<VimFile> {
     let value: Value = serde_yaml::from_str(text)
         .map_err(|e| local(format!("`{name}` is not valid YAML: {e}")))?;
     let folder = file.parent().unwrap_or(Path::new("."));
-    let read = if value.get("clouds").is_some() {
+    let read = if value.get("vimType").is_some() {
+        connection_info(&value)
+    } else if value.get("clouds").is_some() {
         cloud(&value["clouds"], entry, folder)
     } else if value["kind"] == "Config" || value.get("clusters").is_some() {
         kubeconfig(&value, entry, folder)
@@ -40,7 +44,7 @@ pub fn read(file: &Path, entry: Option<&str>) -> Outcome<VimFile> {
         tacker(&value)
     } else {
         Err(
-            "unknown format: expected a clouds.yaml, a kubeconfig, or a VIM file with `auth_url`"
+            "unknown format: expected a clouds.yaml, a kubeconfig, or a VIM file with `auth_url` or `vimType`"
                 .into(),
         )
     };
@@ -48,6 +52,20 @@ pub fn read(file: &Path, entry: Option<&str>) -> Outcome<VimFile> {
 }
 
 type Parsed<T> = Result<T, String>;
+
+/// A `VimConnectionInfo` as SOL003 spells it. The parser's message could quote a secret.
+fn connection_info(file: &Value) -> Parsed<VimFile> {
+    let connection = VimConnectionInfo::deserialize(file)
+        .map_err(|_| "`interfaceInfo`, `accessInfo` or `extra` is not a mapping".to_owned())?;
+    let warnings = match connection.interface_info.get("skipCertificateVerification") {
+        Some(Value::Bool(true)) => vec![UNVERIFIED.to_owned()],
+        _ => Vec::new(),
+    };
+    Ok(VimFile {
+        connection,
+        warnings,
+    })
+}
 
 /// An entry of clouds.yaml, as the OpenStack SDK documents it.
 fn cloud(clouds: &Value, entry: Option<&str>, folder: &Path) -> Parsed<VimFile> {

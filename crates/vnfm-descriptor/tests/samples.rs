@@ -45,6 +45,7 @@ const SAMPLES: &[&str] = &[
     "vnf-a-vendor-script",
     "vnf-b-cnf",
     "vnf-b-cnf-2",
+    "vnf-bare-hosts",
     "vnf-flavours",
     "vnf-ha-pair",
     "vnf-levels",

@@ -12,6 +12,8 @@ pub const OPENSTACK: &str = "ETSINFV.OPENSTACK_KEYSTONE.V_3";
 pub const KUBERNETES: &str = "ETSINFV.KUBERNETES.V_1";
 /// The vimType of Helm in the registry of ETSI NFV.
 pub const HELM: &str = "ETSINFV.HELM.V_3";
+/// Our vimType of an inventory of bare hosts; ETSI NFV registers none.
+pub const HOSTS: &str = "VNFM.HOSTS.V_1";
 
 /// `VimConnectionInfo`. In a request, `vimId` alone names a registered VIM.
 ///

@@ -52,7 +52,7 @@
 //! | `schema` | `schema_violations`, for `EngineParts::schemas`: validates parameters by JSON Schema; without it, a VNFD or hook that declares one is refused | |
 //! | `memory` | `memory`: store, packages and a VIM in memory | |
 //! | `sqlite` | `store`: the store in SQLite, packages in a folder | tokio |
-//! | `openstack`, `kubernetes` | an `InfraDriver` each | tokio, rustls |
+//! | `openstack`, `kubernetes`, `bare-hosts` | an `InfraDriver` each | tokio, rustls |
 //! | `plugins` | `plugins`: `MgmtDriver`s as dynamic libraries, in this process or separate ones | tokio |
 //! | `clock` | `SystemClock` | tokio |
 //! | `hosts` | `Hosts`: SSH and HTTP for hooks; `SystemClock` | tokio, rustls |
@@ -94,6 +94,8 @@ pub use hosts::{CODES as HOSTS_CODES, Hosts};
 pub use vnfm_conformance as conformance;
 pub use vnfm_core::*;
 pub use vnfm_descriptor as descriptor;
+#[cfg(feature = "bare-hosts")]
+pub use vnfm_hosts as bare_hosts;
 #[cfg(feature = "kubernetes")]
 pub use vnfm_kubernetes as kubernetes;
 #[cfg(feature = "memory")]
@@ -101,7 +103,12 @@ pub use vnfm_memory as memory;
 #[cfg(feature = "openstack")]
 pub use vnfm_openstack as openstack;
 /// The addresses that drivers and hooks may call.
-#[cfg(any(feature = "openstack", feature = "kubernetes", feature = "hosts"))]
+#[cfg(any(
+    feature = "openstack",
+    feature = "kubernetes",
+    feature = "bare-hosts",
+    feature = "hosts"
+))]
 pub use vnfm_outbound as outbound;
 #[cfg(feature = "plugins")]
 pub use vnfm_plugin_host as plugins;

@@ -2,7 +2,7 @@
 //!
 //! | port | neighbour | adapter |
 //! |---|---|---|
-//! | [`InfraDriver`] | a VIM | `vnfm-openstack`, `vnfm-kubernetes` |
+//! | [`InfraDriver`] | a VIM | `vnfm-openstack`, `vnfm-kubernetes`, `vnfm-hosts` |
 //! | [`MgmtDriver`], [`MgmtDrivers`] | the VNF vendor's hooks | `vnfm-plugin-host` |
 //! | [`HostServices`] | SSH and HTTP for hooks | `vnfm-ssh` and an HTTP client, at the composition root |
 //! | [`Store`] | the database | `vnfm-store` |

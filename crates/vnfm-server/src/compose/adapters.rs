@@ -20,6 +20,7 @@ use std::time::Duration;
 use vnfm::{Hosts, SystemClock};
 use vnfm_core::ports::{self, Budget, Clock};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
+use vnfm_hosts::BareHosts;
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_openstack::{OpenStack, UnplacedZones};
@@ -82,7 +83,8 @@ pub(super) fn engine(
         packages: base.database.packages.clone(),
         drivers: Drivers::default()
             .with(openstack(config, base, vims.clone()))
-            .with(kubernetes(config, vims)),
+            .with(kubernetes(config, vims.clone()))
+            .with(BareHosts::new(vims)),
         mgmt: base.plugins.clone(),
         host: Arc::new(Hosts::new(base.database.store.clone(), hooks)),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn ports::Nfvo>),

@@ -10,6 +10,7 @@
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
 //! | `upgrade.rs` | its upgrade and its certificates; `vnfm-kubernetes`, the script for both |
 //! | `etcd.rs` | `vnfm-etcd`, the script for snapshots |
+//! | `lease.rs` | `vnfm-lease`, the script for the leases of bare hosts |
 //! | `control_plane.rs`, `members.rs` | control planes of several nodes; the members of etcd, and what their loss means |
 //!
 //! Logged calls: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
@@ -26,6 +27,7 @@ mod file_programs;
 mod host;
 mod kubeadm;
 mod kubectl;
+mod lease;
 mod member;
 mod members;
 mod programs;

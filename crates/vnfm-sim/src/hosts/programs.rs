@@ -3,7 +3,7 @@
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
-use super::{etcd, kubeadm, kubectl, step, upgrade};
+use super::{etcd, kubeadm, kubectl, lease, step, upgrade};
 
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
@@ -81,6 +81,7 @@ async fn sh(shell: &mut Shell, args: &[&str], input: &mut Input) -> Output {
     let mut inner = shell.clone();
     match args {
         ["-c", _, "vnfm-put", path, mode, length] => put(shell, path, (mode, length), input).await,
+        ["-c", _, "vnfm-lease", words @ ..] => lease::vnfm_lease(shell, words),
         ["-c", text, rest @ ..] => {
             set_positional(&mut inner, rest);
             inner.script(text, input).await

@@ -1,0 +1,38 @@
+//! `InfraDriver` for an inventory of bare hosts: each VNFC has a host of its own, leased as long as the VNFC exists.
+//!
+//! ```text
+//! VimConnectionInfo ── host_inventory  the hosts, with their logins, labels, networks and power switches
+//! host ─ SSH ───────── script          reads facts and the lease, and changes the lease atomically
+//!                      facts           what a host has: CPUs, memory, disk, interfaces
+//!                      lease           whose VNFC a host is
+//!                      survey          all hosts of an inventory at the same time
+//! VNFD + request ───── requirements    what a VDU needs of a host
+//!                      placement       which free host each new VNFC gets, by zones and affinity rules
+//!                      members         which leases stay, leave or are missing
+//!                      converge        round by round: survey, next action, until nothing is left to do
+//!                      release         wipes the hosts of an instance, and returns them
+//!                      records         leases as VNFCs with their connection points
+//!                      planned         what a change would do
+//! host ─ Redfish ───── power           switches hosts on and off
+//! ```
+//! The lease is a file on the host, so that all VNFMs with the host in an inventory respect it; nothing is cached.
+
+mod converge;
+mod driver;
+mod errors;
+mod facts;
+mod host_inventory;
+mod lease;
+mod members;
+mod placement;
+mod planned;
+mod power;
+mod records;
+mod release;
+mod requirements;
+mod script;
+mod session;
+mod survey;
+
+pub use driver::BareHosts;
+pub use errors::CODES;
