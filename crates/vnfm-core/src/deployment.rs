@@ -9,7 +9,7 @@
 //! (the deployment from then on; none after termination). Drivers get the target; a rollback returns to `before`. The
 //! store seals a deployment: its parameters and VIM connections may hold secrets.
 
-use crate::ports::Granted;
+use crate::ports::{Granted, ReusedVolume};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,9 @@ pub struct Deployment {
     /// The namespaces to which the role was limited that chose the package; empty: it was not limited to any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub role_namespaces: Vec<String>,
+    /// Retained volumes in place of new ones, in the order of the VNFCs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reused_volumes: Vec<ReusedVolume>,
     /// Whether the VNFCs should run; `STOPPED`: none of them, also not those that come later.
     pub vnf_state: VnfOperationalState,
     /// Of a `STARTED` VNF, the VNFCs that should not run, by the `id` of their `vnfcResourceInfo`.

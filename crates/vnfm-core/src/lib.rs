@@ -55,6 +55,7 @@ mod tenant;
 mod vim_events;
 mod vim_limiter;
 mod vims;
+mod volumes;
 
 pub use cluster_match::{RequirementLevel, RequirementOutcome, Verdict, match_cluster};
 pub use deployment::Deployment;

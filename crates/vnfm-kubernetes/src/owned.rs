@@ -214,6 +214,7 @@ fn resource(target: Target, metadata: &ObjectMeta) -> OwnedResource {
         instance_id: labels::label_of(metadata, labels::INSTANCE).cloned(),
         snapshot_id: labels::label_of(metadata, labels::SNAPSHOT).cloned(),
         link_id: labels::label_of(metadata, labels::LINK).cloned(),
+        volume_id: None,
         kind: target.resource.kind,
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Made {
     pub(crate) recipes: BTreeMap<String, String>,
     /// The text on the disk of each VNFC, by its id; absent: empty.
     pub(crate) disks: BTreeMap<String, String>,
+    /// Each volume, and the storage of the VNFD that it is.
+    pub(crate) volumes: Vec<(String, String)>,
 }
 
 /// The number of VNFCs of each VDU of the flavour.

@@ -1,7 +1,7 @@
 //! The port: one lock over everything, held only during a call.
 
 use crate::state::{InstanceRow, OpRow, State};
-use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims};
+use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims, volumes};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
     OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, SnapshotRecord, Store,
-    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
+    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -325,6 +325,20 @@ impl Store for MemoryStore {
         let own = state.links.iter().filter(|((of, _), _)| of == tenant);
         let shown = own.map(|((_, id), record)| (id, links::shown(&state, record)));
         Ok(page(query, shown, |record| &record.link))
+    }
+
+    async fn volume(&self, tenant: &str, id: &str) -> Result<VolumeRecord, StoreError> {
+        volumes::find(&self.state(), tenant, id)
+    }
+
+    async fn volumes(&self, tenant: &str, query: &Query) -> Result<Vec<VolumeRecord>, StoreError> {
+        if !query.scope.is_unlimited() {
+            return Ok(Vec::new());
+        }
+        let state = self.state();
+        let own = state.volumes.iter().filter(|((of, _), _)| of == tenant);
+        let records = own.map(|((_, id), record)| (id, record.clone()));
+        Ok(page(query, records, |record| &record.volume))
     }
 
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {

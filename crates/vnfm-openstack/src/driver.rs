@@ -296,6 +296,7 @@ impl InfraDriver for OpenStack {
             instance_id: instance(&stack.name),
             snapshot_id: None,
             link_id: None,
+            volume_id: None,
             id: stack.id,
             name: stack.name,
         });
@@ -458,6 +459,7 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
         instance_id: instance_id.map(str::to_owned),
         snapshot_id: None,
         link_id: None,
+        volume_id: None,
     };
     let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
     if all.is_empty() {

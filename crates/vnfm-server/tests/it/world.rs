@@ -172,6 +172,7 @@ impl InfraDriver for Driver {
             instance_id: Some("nobody".into()),
             snapshot_id: None,
             link_id: None,
+            volume_id: None,
         }])
     }
 }

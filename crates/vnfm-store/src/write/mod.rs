@@ -12,6 +12,7 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 mod vims;
+mod volumes;
 
 use crate::fault::Done;
 use crate::refusals::absent;
@@ -76,6 +77,18 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             id,
             version,
         } => Ok(snapshots::remove(tenant, id, *version)),
+        Change::AddVolume(record) => volumes::add(record),
+        Change::SetVolumeState { tenant, id, state } => Ok(volumes::set_state(tenant, id, *state)),
+        Change::RemoveVolume {
+            tenant,
+            id,
+            used_by,
+        } => Ok(volumes::remove(tenant, id, used_by.as_deref())),
+        Change::SetVolumeUses {
+            tenant,
+            instance_id,
+            volumes,
+        } => Ok(volumes::set_uses(tenant, instance_id, volumes)),
         Change::AddSubscription(record) => subscriptions::add(record, keys),
         Change::RemoveSubscription { tenant, id } => Ok(subscriptions::remove(tenant, id)),
         Change::AdvanceSubscription {
@@ -183,6 +196,10 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::PutLink(_) => "write a shared virtual link",
         Change::RemoveLink { .. } => "remove a shared virtual link",
         Change::SetLinkUses { .. } => "record which shared virtual links an instance uses",
+        Change::AddVolume(_) => "add a retained volume",
+        Change::SetVolumeState { .. } => "set the state of a retained volume",
+        Change::RemoveVolume { .. } => "remove a retained volume",
+        Change::SetVolumeUses { .. } => "record which retained volumes an instance uses",
         Change::AddSubscription(_) => "add a subscription",
         Change::RemoveSubscription { .. } => "remove a subscription",
         Change::AdvanceSubscription { .. } => "advance a subscription",
