@@ -69,6 +69,7 @@ mod update;
 mod user_data;
 mod vnfc_names;
 mod vnfc_resources;
+mod volumes;
 mod zone_check;
 
 pub use barbican::{Barbican, BarbicanLogin};

@@ -15,6 +15,7 @@ use vnfm::lcm::{
     Operation, create_snapshot, heal, instantiate, modify_info, operate, revert_to_snapshot,
     terminate,
 };
+use vnfm::ports::{RETAIN_PARAM, REUSE_PARAM};
 use vnfm_types::LcmOperationState;
 
 pub(super) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -108,6 +109,9 @@ async fn instantiate(client: &Client, args: Instantiation) -> Outcome<BeginReque
     let mut body = read(&args.request)?;
     for param in args.params {
         set(&mut body["additionalParams"], &param)?;
+    }
+    if !args.volumes.is_empty() {
+        body["additionalParams"][REUSE_PARAM] = json!(args.volumes);
     }
     if let Some(vim) = args.vim {
         let vim = super::vim::find(client, &vim).await?;
@@ -205,13 +209,20 @@ fn vnfc_id<'a>(instance: &'a Value, id_or_name: &'a str) -> Outcome<&'a str> {
 }
 
 fn terminate(args: Termination) -> BeginRequest {
-    let body = match args.graceful {
+    let mut body = match args.graceful {
         None => json!({"terminationType": "FORCEFUL"}),
         Some(None) => json!({"terminationType": "GRACEFUL"}),
         Some(Some(seconds)) => {
             json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
         }
     };
+    match args.retain.as_slice() {
+        [] => {}
+        names if names.iter().any(|name| name == "all") => {
+            body["additionalParams"] = json!({RETAIN_PARAM: "all"});
+        }
+        names => body["additionalParams"] = json!({RETAIN_PARAM: names}),
+    }
     BeginRequest {
         vnf: args.vnf,
         operation: &terminate::OPERATION,

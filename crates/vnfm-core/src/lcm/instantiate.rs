@@ -255,6 +255,7 @@ async fn release(op: &Op) -> Output<()> {
     let how = Release {
         handle,
         grace_seconds: Some(0),
+        retained: Vec::new(),
     };
     driver
         .release(&op.call(&vim), &op.allocation()?, &how)

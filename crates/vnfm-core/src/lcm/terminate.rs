@@ -126,6 +126,7 @@ async fn release(op: &Op) -> Output<()> {
             TerminationType::Forceful => Some(0),
             TerminationType::Graceful => request.graceful_termination_timeout,
         },
+        retained: op.record.control.retain.clone(),
     };
     driver
         .release(&op.call(&vim), &op.allocation()?, &how)

@@ -161,7 +161,8 @@ fn check_usable(path: &str, volume: &RetainedVolume, vim: &VimHandle) -> Result<
     }
 }
 
-/// How many volumes of each storage the instance has, and their least size.
+/// How many volumes of each storage the instance has, and their least size. One whose volumes are those of several VDUs counts
+/// as none: a scaling of one VDU would move the volumes of another.
 fn places<'f>(
     deployment: &Deployment,
     flavour: &'f Flavour,
@@ -173,13 +174,15 @@ fn places<'f>(
             .iter()
             .filter_map(|name| flavour.storages.get(name))
         {
-            let place = places.entry(&storage.name).or_default();
-            place.1 = storage.size_gib;
-            place.0 = if storage.per_vnfc_instance {
-                place.0 + deployment.instances_of(&vdu.name)
+            let count = deployment.instances_of(&vdu.name);
+            let count = if storage.per_vnfc_instance { count } else { 1 };
+            let is_first = !places.contains_key(storage.name.as_str());
+            let count = if is_first || !storage.per_vnfc_instance {
+                count
             } else {
-                1
+                0
             };
+            places.insert(&storage.name, (count, storage.size_gib));
         }
     }
     places
