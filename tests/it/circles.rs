@@ -68,6 +68,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "subscriptions",
         "tenant",
         "vim_events",
+        "volumes",
     ],
     &["the root"],
 ];

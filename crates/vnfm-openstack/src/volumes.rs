@@ -23,7 +23,9 @@ use crate::stacks::{failure, own};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{FoundVolume, OwnedResource, PortError, VimCall, Volumes, Waited};
+use vnfm_core::ports::{
+    FoundVolume, OwnedResource, PortError, ReusedVolume, VimCall, Volumes, Waited,
+};
 use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
 
 /// The member of a volume's metadata that names the retained volume.
@@ -117,6 +119,27 @@ impl Volumes for OpenStack {
     }
 }
 
+/// Refuses volumes that no longer exist, or that are others than those that were retained.
+pub(crate) async fn check_reusable(
+    cloud: &Cloud<'_>,
+    volumes: &[ReusedVolume],
+) -> Result<(), PortError> {
+    for volume in volumes {
+        let id = &volume.resource_id;
+        let found = cinder::volume(cloud, id).await?.ok_or_else(|| lost(id))?;
+        check_named(&found, &volume.id, "use the volumes")?;
+    }
+    Ok(())
+}
+
+fn check_named(found: &cinder::Volume, volume: &String, action: &str) -> Result<(), PortError> {
+    if found.metadata.get(RETAINED) == Some(volume) {
+        return Ok(());
+    }
+    let what = format!("its metadata do not name it as `{volume}`");
+    Err(PortError::new(&VOLUME_FOREIGN, action, what).on(&found.id))
+}
+
 fn lost(id: &str) -> PortError {
     let what = format!("volume `{id}` no longer exists");
     PortError::new(&VOLUME_LOST, "find the volumes", what).on(id)
@@ -132,10 +155,7 @@ async fn delete_step(
     let Some(found) = cinder::volume(cloud, id).await? else {
         return Ok(Waited::Done(()));
     };
-    if found.metadata.get(RETAINED) != Some(&volume.id) {
-        let what = format!("its metadata do not name it as `{}`", volume.id);
-        return Err(PortError::new(&VOLUME_FOREIGN, action, what).on(id));
-    }
+    check_named(&found, &volume.id, action)?;
     match found.status.as_str() {
         "error_deleting" => {
             let what = "it is in `error_deleting`";

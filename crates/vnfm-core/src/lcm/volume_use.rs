@@ -44,7 +44,7 @@ const NO_VOLUMES: Code = Code {
     next: "leave out `additionalParams.vnfm_retain_volumes` and `vnfm_reuse_volumes`",
 };
 /// All codes of this file, for `docs/errors.md`.
-pub(super) const CODES: &[&Code] = &[&NO_VOLUMES];
+pub(super) const CODES: [&Code; 1] = [&NO_VOLUMES];
 
 fn bad(what: String) -> Refusal {
     Refusal::new(Why::Unprocessable, &refusal::BAD_VOLUME, what)
@@ -75,6 +75,9 @@ pub(super) async fn to_retain(
         let chosen = chosen.filter(|one| names.contains(&one.virtual_storage_desc_id));
         chosen.map(|one| one.id.clone()).collect()
     };
+    if !chosen.is_empty() {
+        check_scope(requested)?;
+    }
     if let (false, Some(deployment)) = (chosen.is_empty(), &requested.instance.deployment) {
         let connections = &deployment.vim_connection_info;
         let (vim, driver) =
@@ -100,6 +103,7 @@ pub(super) async fn to_reuse(
             "additionalParams.{REUSE_PARAM} requires `vimConnectionInfo`, which names the VIM of the volumes"
         )));
     };
+    check_scope(requested)?;
     check_vim(vim, driver)?;
     let deployment = &allocation.deployment;
     let flavour = allocation.package.vnfd().flavour(&deployment.flavour_id);
@@ -142,6 +146,15 @@ pub(super) async fn to_reuse(
         });
     }
     Ok(reused)
+}
+
+/// Retained volumes are the tenant's, so a narrowed role neither makes nor uses some.
+fn check_scope(requested: &Requested<'_>) -> Result<(), Refusal> {
+    if requested.scope.is_unlimited() {
+        return Ok(());
+    }
+    let what = "the role is narrowed, and retained volumes are for the whole tenant";
+    Err(Refusal::new(Why::Forbidden, &refusal::BAD_VOLUME, what))
 }
 
 /// Refuses a volume that is elsewhere, used or being deleted.
@@ -250,6 +263,9 @@ async fn retain(op: &Op) -> Output<()> {
             volume: volume.clone(),
         }))
     };
+    if all.is_empty() {
+        return Ok(());
+    }
     write(op, all.iter().map(add).collect()).await?;
     volumes.retain_volumes(&call, &all).await
 }

@@ -46,6 +46,8 @@ mod remove;
 #[cfg(test)]
 mod requested;
 #[cfg(test)]
+mod retained_volumes;
+#[cfg(test)]
 #[path = "../../../vnfm-registry/tests/it/running.rs"]
 mod running;
 #[cfg(test)]

@@ -40,3 +40,8 @@ mod scenarios;
 #[cfg(test)]
 #[path = "../it/support.rs"]
 mod support;
+#[cfg(test)]
+#[path = "../it/volume_scenarios.rs"]
+mod volume_scenarios;
+#[cfg(test)]
+mod volumes;
