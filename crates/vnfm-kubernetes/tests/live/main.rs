@@ -66,6 +66,10 @@ mod volumes;
 use kube::config::Kubeconfig;
 use std::sync::Arc;
 
+/// Whether a deleted `hostPath` volume is deleted on the disk: the controllers run on this host.
+#[cfg(test)]
+const HAS_DISKS: bool = true;
+
 const KUBECONFIG: &str = "VNFM_LIVE_KUBECONFIG";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Retained volumes on the real API server with its own controllers: they outlive the namespace of the claims, are bound by the
-//! claims of another instance, and are deleted as their reclaim policy says.
+//! Retained volumes: they outlive the namespace of the claims, are bound by the claims of another instance, and are deleted as
+//! their reclaim policy says.
 
 use crate::support::{World, package};
 use kube::api::{Api, DynamicObject};
@@ -192,7 +192,8 @@ async fn volumes_outlive_their_instances_and_are_deleted_with_their_data() {
         }
     }
     assert_eq!(disks.names().await, BTreeSet::new());
-    assert!(disks.folders.iter().all(|folder| !folder.exists()));
+    let is_gone = |folder: &PathBuf| !folder.exists();
+    assert_eq!(disks.folders.iter().all(is_gone), crate::HAS_DISKS);
     world.assert_nothing_left().await;
 }
 
