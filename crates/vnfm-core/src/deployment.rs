@@ -9,7 +9,7 @@
 //! (the deployment from then on; none after termination). Drivers get the target; a rollback returns to `before`. The
 //! store seals a deployment: its parameters and VIM connections may hold secrets.
 
-use crate::ports::{Granted, ReusedVolume};
+use crate::ports::Granted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,18 @@ pub struct Deployment {
     /// Of a `STARTED` VNF, the VNFCs that should not run, by the `id` of their `vnfcResourceInfo`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stopped_vnfcs: BTreeSet<String>,
+}
+
+/// A retained volume that takes the place of a new one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReusedVolume {
+    /// Id of the retained volume.
+    pub id: String,
+    /// As [`RetainedVolume::resource_id`].
+    pub resource_id: String,
+    /// The storage of the VNFD whose volume it is.
+    pub virtual_storage_desc_id: String,
 }
 
 impl Deployment {

@@ -31,7 +31,7 @@ use crate::releases;
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
-use crate::volumes;
+use crate::volume_reservation::hand_over;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -241,7 +241,7 @@ impl InfraDriver for KubernetesDriver {
             plan.charts.as_slice(),
         );
         let reused = &allocation.deployment.reused_volumes;
-        volumes::hand_over(cx, &self.session(cx)?, planned.0, reused).await?;
+        hand_over(cx, &self.session(cx)?, planned.0, reused).await?;
         let handle = converge(cx, &session, planned, (&before, change)).await?;
         if requested::wants_tests(allocation)? {
             chart_tests::run_all(cx, &session, (planned.0, planned.2)).await?;

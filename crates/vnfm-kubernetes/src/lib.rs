@@ -116,6 +116,7 @@ mod translate_network;
 mod translate_workload;
 mod values;
 mod virtual_machines;
+mod volume_reservation;
 mod volumes;
 mod watch;
 

@@ -1,9 +1,8 @@
 //! A VIM in memory: VNFCs are rows, created and deleted at once. For tests, examples, and measuring the engine itself.
 
-use crate::made::{Made, links, size};
+use crate::made::{Made, Retained, links, size, storages};
 use crate::vim_links::Network;
 use crate::vim_snapshots::StoredDisks;
-use crate::vim_volumes::{Retained, storages};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

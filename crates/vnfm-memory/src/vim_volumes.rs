@@ -1,19 +1,11 @@
 //! Volumes of a [`MemoryVim`]: one of each storage of a VNFC. Retained ones outlive their instance.
 
-use crate::made::Made;
+use crate::made::{Made, Retained};
 use crate::vim::MemoryVim;
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Allocation, FoundVolume, OwnedResource, PortError, VimCall, Volumes};
-use vnfm_types::{ResourceHandle, RetainedVolume, VirtualStorageResourceInfo};
-
-/// A retained volume, by its id on the VIM.
-#[derive(Clone)]
-pub(crate) struct Retained {
-    installation_id: String,
-    /// Id of the retained volume in our API.
-    volume: String,
-}
+use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
 
 #[async_trait]
 impl Volumes for MemoryVim {
@@ -128,22 +120,4 @@ impl Made {
             }
         }
     }
-}
-
-/// The storages of an instance with these volumes and their descriptors.
-pub(crate) fn storages(
-    vim: &str,
-    volumes: Vec<(String, String)>,
-) -> Vec<VirtualStorageResourceInfo> {
-    let storage = |(id, desc): (String, String)| VirtualStorageResourceInfo {
-        id: id.clone(),
-        virtual_storage_desc_id: desc,
-        storage_resource: ResourceHandle {
-            vim_connection_id: Some(vim.to_owned()),
-            resource_id: id,
-            ..ResourceHandle::default()
-        },
-        ..VirtualStorageResourceInfo::default()
-    };
-    volumes.into_iter().map(storage).collect()
 }

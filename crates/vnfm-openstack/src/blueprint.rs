@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::Deployment;
-use vnfm_core::ports::{Allocation, Budget, PortError, ReusedVolume};
+use vnfm_core::ReusedVolume;
+use vnfm_core::ports::{Allocation, Budget, PortError};
 use vnfm_descriptor::{BaseHot, Cp, CpKind, Flavour, Package, Storage, SwImage, Vdu};
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
 

@@ -32,7 +32,7 @@ use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, links, nova, plan, policy, snapshots, user_data, volumes};
+use crate::{glance, inventory, links, nova, plan, policy, retained_volumes, snapshots, user_data};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -309,7 +309,7 @@ impl InfraDriver for OpenStack {
         let stored = snapshots::owned(&cloud, installation_id).await?;
         let images = images.iter().flat_map(uses);
         let networks = links::owned(&cloud, installation_id).await?;
-        let volumes = volumes::owned(&cloud, installation_id).await?;
+        let volumes = retained_volumes::owned(&cloud, installation_id).await?;
         let apart = stored.into_iter().chain(networks).chain(volumes);
         Ok(stacks.chain(images).chain(apart).collect())
     }

@@ -18,7 +18,8 @@ use crate::blueprint::{
 use crate::heat::{StackTemplate, stack_name};
 use crate::resolved::Resolved;
 use serde_json::{Map, Value, json};
-use vnfm_core::ports::{PortError, ReusedVolume, storage_id};
+use vnfm_core::ReusedVolume;
+use vnfm_core::ports::{PortError, storage_id};
 use vnfm_descriptor::{AffinityRule, Cp, VirtualLink};
 
 /// The version of the templates we generate; Heat knows it since Rocky.

@@ -57,6 +57,7 @@ mod prepare;
 mod reply;
 mod resolved;
 mod restore;
+mod retained_volumes;
 mod retries;
 mod rolling;
 mod snapshots;

@@ -12,24 +12,21 @@
 use crate::call::Call;
 use crate::cinder;
 use crate::driver::OpenStack;
-use crate::errors::{VOLUME_FOREIGN, VOLUME_LOST, VOLUME_NESTED, VOLUME_STUCK, message};
+use crate::errors::{VOLUME_LOST, VOLUME_NESTED, VOLUME_STUCK, message};
 use crate::heat::{self, Phase, Stack};
 use crate::heat_preview::template_of;
 use crate::inventory::VOLUME;
 use crate::keystone_login::{Cloud, Service};
+use crate::retained_volumes::{RETAINED, check_named, lost};
 use crate::retries::Waiter;
 use crate::snapshots::{INSTALLATION, path};
 use crate::stacks::{failure, own};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{
-    FoundVolume, OwnedResource, PortError, ReusedVolume, VimCall, Volumes, Waited,
-};
+use vnfm_core::ports::{FoundVolume, PortError, VimCall, Volumes, Waited};
 use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
 
-/// The member of a volume's metadata that names the retained volume.
-const RETAINED: &str = "vnfm_volume";
 const POLICY: &str = "deletion_policy";
 /// Updates of one stack to another policy.
 const MAX_UPDATES: u32 = 3;
@@ -117,32 +114,6 @@ impl Volumes for OpenStack {
             }
         }
     }
-}
-
-/// Refuses volumes that no longer exist, or that are others than those that were retained.
-pub(crate) async fn check_reusable(
-    cloud: &Cloud<'_>,
-    volumes: &[ReusedVolume],
-) -> Result<(), PortError> {
-    for volume in volumes {
-        let id = &volume.resource_id;
-        let found = cinder::volume(cloud, id).await?.ok_or_else(|| lost(id))?;
-        check_named(&found, &volume.id, "use the volumes")?;
-    }
-    Ok(())
-}
-
-fn check_named(found: &cinder::Volume, volume: &String, action: &str) -> Result<(), PortError> {
-    if found.metadata.get(RETAINED) == Some(volume) {
-        return Ok(());
-    }
-    let what = format!("its metadata do not name it as `{volume}`");
-    Err(PortError::new(&VOLUME_FOREIGN, action, what).on(&found.id))
-}
-
-fn lost(id: &str) -> PortError {
-    let what = format!("volume `{id}` no longer exists");
-    PortError::new(&VOLUME_LOST, "find the volumes", what).on(id)
 }
 
 /// Brings the deletion of a volume a step further.
@@ -251,28 +222,6 @@ fn has_set(template: &mut Value, name: &str, policy: Option<&str>) -> bool {
         None => resource.remove(POLICY),
     };
     before.as_ref().and_then(Value::as_str) != policy
-}
-
-/// Every retained volume of this installation.
-pub(crate) async fn owned(
-    cloud: &Cloud<'_>,
-    installation: &str,
-) -> Result<Vec<OwnedResource>, PortError> {
-    let all = cinder::volumes(cloud).await?.into_iter();
-    let ours = all.filter_map(|mut volume| {
-        let is_ours = volume.metadata.get(INSTALLATION)? == installation;
-        let volume_id = volume.metadata.remove(RETAINED).filter(|_| is_ours)?;
-        Some(OwnedResource {
-            kind: VOLUME.into(),
-            id: volume.id,
-            name: volume.name.unwrap_or_default(),
-            instance_id: None,
-            snapshot_id: None,
-            link_id: None,
-            volume_id: Some(volume_id),
-        })
-    });
-    Ok(ours.collect())
 }
 
 #[cfg(test)]

@@ -358,7 +358,7 @@ async fn a_crash_at_any_write_of_an_operation_leaves_the_right_volumes() {
                 }
             }
             if has_ended {
-                assert!(number > 10, "{number} writes");
+                assert!(number > 6, "{number} writes");
                 break;
             }
         }

@@ -11,11 +11,11 @@
 use super::Op;
 use super::operation::Requested;
 use super::step::{Output, Step, silent};
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, ReusedVolume};
 use crate::ports::Vim as _;
 use crate::ports::{
     Allocation, Change, Code, ErrorKind, InfraDriver, PortError, RETAIN_PARAM, REUSE_PARAM,
-    ReusedVolume, StoreError, VolumeRecord, Volumes, names,
+    StoreError, VolumeRecord, Volumes, names,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims::{VimHandle, of_connections};

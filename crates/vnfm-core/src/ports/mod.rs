@@ -104,4 +104,4 @@ pub use vim_call::{
 };
 pub(crate) use vim_slot::SlotCall;
 pub use vim_slot::VimSlot;
-pub use volumes::{FoundVolume, RETAIN_PARAM, REUSE_PARAM, ReusedVolume, Volumes};
+pub use volumes::{FoundVolume, RETAIN_PARAM, REUSE_PARAM, Volumes};

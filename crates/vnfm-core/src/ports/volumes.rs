@@ -12,7 +12,7 @@
 
 use super::{PortError, ROLLING_PARAM, VimCall};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use vnfm_types::{KeyValuePairs, RetainedVolume, VirtualStorageResourceInfo};
 
@@ -30,18 +30,6 @@ pub struct FoundVolume {
     pub resource_id: String,
     /// In GiB, rounded up; `None`: the VIM does not tell.
     pub size_gib: Option<u64>,
-}
-
-/// A retained volume that takes the place of a new one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReusedVolume {
-    /// Id of the retained volume.
-    pub id: String,
-    /// As [`RetainedVolume::resource_id`].
-    pub resource_id: String,
-    /// The storage of the VNFD whose volume it is.
-    pub virtual_storage_desc_id: String,
 }
 
 /// Retains volumes, and deletes them.

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver as _, Recorded, ReusedVolume, Volumes};
+use vnfm_core::ReusedVolume;
+use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver as _, Recorded, Volumes};
 use vnfm_types::RetainedVolume;
 
 const STORAGE: &str = "data";

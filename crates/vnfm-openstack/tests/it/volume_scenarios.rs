@@ -3,7 +3,8 @@
 use crate::support::{OneVdu, TestBed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded, ReusedVolume, Volumes};
+use vnfm_core::ReusedVolume;
+use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded, Volumes};
 use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
 
 /// The storage of the package that is retained.
@@ -127,6 +128,7 @@ pub(crate) async fn a_reversed_retention_leaves_nothing(bed: &TestBed) {
     let what = two_servers(bed);
     let created = bed.instantiate(&what).await.unwrap();
     let all = found(bed, &created).await;
+    assert_eq!(all.len(), 2);
     volumes(bed)
         .retain_volumes(&bed.call(), &all)
         .await

@@ -130,12 +130,12 @@ async fn a_lost_response_is_made_up_for() {
 async fn a_volume_that_is_gone_is_named_before_anything_is_created() {
     let world = world(Duration::ZERO).await;
     let bed = bed(&world);
-    let gone = vnfm_types::RetainedVolume {
+    let deleted = vnfm_types::RetainedVolume {
         id: "r".into(),
         resource_id: "no-such-volume".into(),
         ..vnfm_types::RetainedVolume::default()
     };
-    let what = reusing(&bed, &[gone]);
+    let what = reusing(&bed, &[deleted]);
     let refused = bed
         .driver
         .preview(&bed.call(), &Convergence::create(&what))
