@@ -37,9 +37,7 @@ pub(crate) async fn prepare(
         ..Resolved::default()
     };
     ports(cloud, blueprint).await?;
-    if change.current.is_none() {
-        retained_volumes::check_reusable(cloud, &blueprint.deployment.reused_volumes).await?;
-    }
+    retained_volumes::check_reusable(cloud, change).await?;
     for (owner, image) in flavour
         .images()
         .filter(|(owner, _)| needs.images.contains(*owner))

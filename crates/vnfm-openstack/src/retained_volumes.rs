@@ -5,18 +5,20 @@ use crate::errors::{VOLUME_FOREIGN, VOLUME_LOST};
 use crate::inventory::VOLUME;
 use crate::keystone_login::Cloud;
 use crate::snapshots::INSTALLATION;
-use vnfm_core::ReusedVolume;
-use vnfm_core::ports::{OwnedResource, PortError};
+use vnfm_core::ports::{Convergence, OwnedResource, PortError};
 
 /// The member of a volume's metadata that names the retained volume.
 pub(crate) const RETAINED: &str = "vnfm_volume";
 
-/// Refuses volumes that no longer exist, or that are others than those that were retained.
+/// Refuses a new instance with volumes that no longer exist, or that are others than those that were retained.
 pub(crate) async fn check_reusable(
     cloud: &Cloud<'_>,
-    volumes: &[ReusedVolume],
+    change: &Convergence<'_>,
 ) -> Result<(), PortError> {
-    for volume in volumes {
+    if change.current.is_some() {
+        return Ok(());
+    }
+    for volume in &change.target.deployment.reused_volumes {
         let id = &volume.resource_id;
         let found = cinder::volume(cloud, id).await?.ok_or_else(|| lost(id))?;
         check_named(&found, &volume.id, "use the volumes")?;

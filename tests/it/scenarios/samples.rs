@@ -341,36 +341,8 @@ fn a_retained_volume_comes_into_the_next_instance() {
     assert_eq!(server.ctl(&["orphans"]), json!([]));
 
     let second = "second-pair";
-    server.ctl(&[
-        "vnf",
-        "create",
-        "--package",
-        &instance.package,
-        "--name",
-        second,
-    ]);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), request.to_string()).unwrap();
-    let path = file.path().to_string_lossy();
-    let op = begun(&[
-        "vnf",
-        "instantiate",
-        second,
-        "--request",
-        &path,
-        "--volume",
-        id,
-    ]);
-    testbed.wait_for_state(&op, "COMPLETED");
-    let shown = server.ctl(&["vnf", "show", second]);
-    assert_eq!(server.ctl(&["volume", "show", id])["usedBy"], shown["id"]);
-    let mut vnfcs = shown["instantiatedVnfInfo"]["vnfcResourceInfo"]
-        .as_array()
-        .unwrap()
-        .iter();
-    let active = vnfcs.find(|vnfc| vnfc["vduId"] == "active").unwrap();
-    let machine = active["computeResource"]["resourceId"].as_str().unwrap();
-    let attached = Cloud::login(&sim.clouds()).volumes_of(machine);
+    let machine = instantiated_with_volume(&testbed, (second, &instance.package), &request, id);
+    let attached = Cloud::login(&sim.clouds()).volumes_of(&machine);
     assert_eq!(json!(attached), json!([volume["resourceId"]]));
     let refused = server.run(&["volume", "delete", id]);
     assert!(
@@ -383,6 +355,41 @@ fn a_retained_volume_comes_into_the_next_instance() {
     instance.forget();
     testbed.finish();
     sim.assert_clean();
+}
+
+/// Instantiates another pair with a retained volume; the active server.
+fn instantiated_with_volume(
+    testbed: &Testbed,
+    (name, package): (&str, &str),
+    request: &Value,
+    id: &str,
+) -> String {
+    let server = &testbed.server;
+    server.ctl(&["vnf", "create", "--package", package, "--name", name]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), request.to_string()).unwrap();
+    let path = file.path().to_string_lossy();
+    let accepted = server.ctl(&[
+        "vnf",
+        "instantiate",
+        name,
+        "--request",
+        &path,
+        "--volume",
+        id,
+    ]);
+    testbed.wait_for_state(accepted["vnfLcmOpOccId"].as_str().unwrap(), "COMPLETED");
+    let shown = server.ctl(&["vnf", "show", name]);
+    assert_eq!(server.ctl(&["volume", "show", id])["usedBy"], shown["id"]);
+    let mut vnfcs = shown["instantiatedVnfInfo"]["vnfcResourceInfo"]
+        .as_array()
+        .unwrap()
+        .iter();
+    let active = vnfcs.find(|vnfc| vnfc["vduId"] == "active").unwrap();
+    active["computeResource"]["resourceId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// A standalone cluster, and the id of its VIM.

@@ -125,6 +125,31 @@ async fn owned(world: &World) -> BTreeSet<String> {
     owned.into_iter().filter_map(|one| one.volume_id).collect()
 }
 
+/// Another instance has the volumes, a third one cannot; they outlive that, too.
+async fn used_by_another(
+    disks: &Disks<'_>,
+    all: &[RetainedVolume],
+    first: &BTreeMap<String, String>,
+) {
+    let other = disks.world.neighbour();
+    let what = disks.reusing(all);
+    let created = other.instantiate(&what, 60).await.unwrap();
+    assert_eq!(
+        bound(&created),
+        *first,
+        "each claim has the volume that it had"
+    );
+    let third = disks.world.neighbour();
+    let refused = third.instantiate(&what, 60).await.unwrap_err();
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.volume", ErrorKind::Refused),
+        "{refused}"
+    );
+    third.terminate(&what, Value::Null).await.unwrap();
+    other.terminate(&what, created.handle).await.unwrap();
+}
+
 #[tokio::test]
 async fn volumes_outlive_their_instances_and_are_deleted_with_their_data() {
     let Some(world) = World::start().await else {
@@ -154,24 +179,7 @@ async fn volumes_outlive_their_instances_and_are_deleted_with_their_data() {
     let ids: BTreeSet<_> = all.iter().map(|one| one.id.clone()).collect();
     assert_eq!(owned(&world).await, ids);
 
-    let other = world.neighbour();
-    let what = disks.reusing(&all);
-    let created = other.instantiate(&what, 60).await.unwrap();
-    assert_eq!(
-        bound(&created),
-        first,
-        "each claim has the volume that it had"
-    );
-    let third = world.neighbour();
-    let refused = third.instantiate(&what, 60).await.unwrap_err();
-    assert_eq!(
-        (refused.name(), refused.kind()),
-        ("kubernetes.volume", ErrorKind::Refused),
-        "{refused}"
-    );
-    third.terminate(&what, Value::Null).await.unwrap();
-    other.terminate(&what, created.handle).await.unwrap();
-
+    used_by_another(&disks, &all, &first).await;
     let stranger = RetainedVolume {
         id: "another".into(),
         ..all[0].clone()

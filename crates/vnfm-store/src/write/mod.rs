@@ -77,6 +77,31 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             id,
             version,
         } => Ok(snapshots::remove(tenant, id, *version)),
+        Change::AddSubscription(record) => subscriptions::add(record, keys),
+        Change::RemoveSubscription { tenant, id } => Ok(subscriptions::remove(tenant, id)),
+        Change::AdvanceSubscription {
+            tenant,
+            id,
+            seq,
+            lost,
+        } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
+        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
+        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
+        other => shared_statements(other),
+    }
+}
+
+/// The statements of a change that concerns what outlives instances: shared virtual links, retained volumes.
+fn shared_statements(change: &Change) -> Done<Vec<Statement>> {
+    match change {
+        Change::AddLink(record) => links::add(record),
+        Change::PutLink(record) => links::put(record),
+        Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
+        Change::SetLinkUses {
+            tenant,
+            instance_id,
+            links,
+        } => Ok(links::set_uses(tenant, instance_id, links)),
         Change::AddVolume(record) => volumes::add(record),
         Change::SetVolumeState { tenant, id, state } => Ok(volumes::set_state(tenant, id, *state)),
         Change::RemoveVolume {
@@ -89,31 +114,6 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             instance_id,
             volumes,
         } => Ok(volumes::set_uses(tenant, instance_id, volumes)),
-        Change::AddSubscription(record) => subscriptions::add(record, keys),
-        Change::RemoveSubscription { tenant, id } => Ok(subscriptions::remove(tenant, id)),
-        Change::AdvanceSubscription {
-            tenant,
-            id,
-            seq,
-            lost,
-        } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
-        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
-        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
-        other => link_statements(other),
-    }
-}
-
-/// The statements of a change that concerns shared virtual links.
-fn link_statements(change: &Change) -> Done<Vec<Statement>> {
-    match change {
-        Change::AddLink(record) => links::add(record),
-        Change::PutLink(record) => links::put(record),
-        Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
-        Change::SetLinkUses {
-            tenant,
-            instance_id,
-            links,
-        } => Ok(links::set_uses(tenant, instance_id, links)),
         other => override_statements(other),
     }
 }
