@@ -421,6 +421,7 @@ impl Store for MemoryStore {
         all.extend(state.packages.iter().map(|(_, record)| &record.tenant));
         all.extend(state.snapshots.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.links.iter().map(|((tenant, _), _)| tenant));
+        all.extend(state.volumes.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.tombstones.iter().map(|((tenant, _), _)| tenant));
         Ok(all.into_iter().cloned().collect())
     }
