@@ -69,6 +69,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "subscriptions",
         "tenant",
         "vim_events",
+        "volumes",
     ],
     &["the root"],
 ];

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
     OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
-    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
+    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -208,6 +208,14 @@ impl<I: Intercept> Store for Intercepted<I> {
     }
     async fn link(&self, tenant: &str, id_or_name: &str) -> Result<LinkRecord, StoreError> {
         self.read(self.inner.link(tenant, id_or_name)).await
+    }
+
+    async fn volume(&self, tenant: &str, id: &str) -> Result<VolumeRecord, StoreError> {
+        self.read(self.inner.volume(tenant, id)).await
+    }
+
+    async fn volumes(&self, tenant: &str, query: &Query) -> Result<Vec<VolumeRecord>, StoreError> {
+        self.read(self.inner.volumes(tenant, query)).await
     }
 
     async fn links(&self, tenant: &str, query: &Query) -> Result<Vec<LinkRecord>, StoreError> {

@@ -9,6 +9,7 @@ mod plugins;
 mod profiles;
 mod secrets;
 mod vnfs;
+mod volumes;
 
 pub use bundles::{Bundle, CreateBundle, InstallBundle};
 pub use clusters::{Cluster, ClusterTask, Rotation, Upgrade};
@@ -24,6 +25,7 @@ pub use vnfs::{
     SnapshotCreation, TaskOptions, Termination, Vnf,
 };
 pub use vnfs::{PolicyOptions, Then, VnfPolicy};
+pub use volumes::Volume;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -123,6 +125,9 @@ pub enum Command {
     /// Networks that outlive the VNFs on them
     #[command(subcommand)]
     Link(Link),
+    /// Volumes that outlive the VNFs they were made for
+    #[command(subcommand)]
+    Volume(Volume),
     /// Subscribe callbacks to lifecycle notifications
     #[command(subcommand)]
     Subscription(Subscription),

@@ -61,11 +61,26 @@ pub struct Deployment {
     /// The namespaces to which the role was limited that chose the package; empty: it was not limited to any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub role_namespaces: Vec<String>,
+    /// Retained volumes in place of new ones, in the order of the VNFCs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reused_volumes: Vec<ReusedVolume>,
     /// Whether the VNFCs should run; `STOPPED`: none of them, also not those that come later.
     pub vnf_state: VnfOperationalState,
     /// Of a `STARTED` VNF, the VNFCs that should not run, by the `id` of their `vnfcResourceInfo`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stopped_vnfcs: BTreeSet<String>,
+}
+
+/// A retained volume that takes the place of a new one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReusedVolume {
+    /// Id of the retained volume.
+    pub id: String,
+    /// As [`RetainedVolume::resource_id`].
+    pub resource_id: String,
+    /// The storage of the VNFD whose volume it is.
+    pub virtual_storage_desc_id: String,
 }
 
 impl Deployment {

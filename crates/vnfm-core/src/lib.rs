@@ -56,9 +56,10 @@ mod vim_events;
 mod vim_limiter;
 mod vims;
 mod vnfd_match;
+mod volumes;
 
 pub use cluster_match::{RequirementLevel, RequirementOutcome, Verdict, match_cluster};
-pub use deployment::Deployment;
+pub use deployment::{Deployment, ReusedVolume};
 pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, PackageMatch, VimChange, VimMatch};
 pub use events::Event;

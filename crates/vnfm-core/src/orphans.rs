@@ -1,4 +1,4 @@
-//! Orphans: resources on a VIM with our installation id that no instance, snapshot or shared link accounts for; and VIMs that cannot be queried
+//! Orphans: resources on a VIM with our installation id that no instance, snapshot, shared link or retained volume accounts for; and VIMs that cannot be queried
 //! any more, on which an abandoned instance may have left something.
 
 use crate::engine::Engine;
@@ -37,6 +37,7 @@ impl Engine {
         let owners = Owners {
             snapshots: self.all_snapshots().await?,
             links: self.all_links().await?,
+            volumes: self.all_volumes().await?,
             living,
             ours,
             others,
@@ -75,6 +76,16 @@ impl Engine {
         for tenant in self.store().tenants().await? {
             let own = self.store().links(&tenant, &Query::default()).await?;
             all.extend(own.into_iter().map(|record| record.link.id));
+        }
+        Ok(all)
+    }
+
+    /// The ids of all retained volumes of all tenants.
+    pub(crate) async fn all_volumes(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut all = BTreeSet::new();
+        for tenant in self.store().tenants().await? {
+            let own = self.store().volumes(&tenant, &Query::default()).await?;
+            all.extend(own.into_iter().map(|record| record.volume.id));
         }
         Ok(all)
     }
@@ -125,6 +136,7 @@ impl Engine {
             vnf_instance_id: resource.instance_id,
             vnf_snapshot_info_id: resource.snapshot_id,
             link_id: resource.link_id,
+            volume_id: resource.volume_id,
             abandoned_at: None,
         };
         Ok(owned.into_iter().map(orphan).collect())
@@ -137,6 +149,8 @@ struct Owners {
     snapshots: BTreeSet<String>,
     /// The shared virtual links of all tenants, likewise.
     links: BTreeSet<String>,
+    /// The retained volumes of all tenants, likewise.
+    volumes: BTreeSet<String>,
     /// Live instances of all tenants: their resources are not orphans.
     living: BTreeSet<String>,
     /// Instances that this tenant abandoned.
@@ -158,7 +172,7 @@ impl Owners {
         orphaned(
             found,
             |id| self.living.contains(id),
-            (&self.snapshots, &self.links),
+            [&self.snapshots, &self.links, &self.volumes],
         )
         .into_iter()
         .filter(is_visible)
@@ -167,17 +181,25 @@ impl Owners {
 }
 
 /// Resources that no known instance accounts for. A shared resource (an image) is listed once per user; one known user
-/// suffices to account for it. A resource of a snapshot or a shared link is accounted for by that alone.
+/// suffices to account for it. A resource of a snapshot, a shared link or a retained volume is accounted
+/// for by that alone.
 pub(crate) fn orphaned(
     found: Vec<Orphan>,
     known: impl Fn(&String) -> bool,
-    (snapshots, links): (&BTreeSet<String>, &BTreeSet<String>),
+    [snapshots, links, volumes]: [&BTreeSet<String>; 3],
 ) -> Vec<Orphan> {
     let resource_key = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
-    let explains = |orphan: &&Orphan| match (&orphan.vnf_snapshot_info_id, &orphan.link_id) {
-        (Some(snapshot), _) => snapshots.contains(snapshot),
-        (None, Some(link)) => links.contains(link),
-        (None, None) => orphan.vnf_instance_id.as_ref().is_some_and(&known),
+    let explains = |orphan: &&Orphan| {
+        let apart = [
+            (&orphan.vnf_snapshot_info_id, snapshots),
+            (&orphan.link_id, links),
+            (&orphan.volume_id, volumes),
+        ];
+        let mut apart = apart.into_iter();
+        match apart.find_map(|(id, records)| id.as_ref().map(|id| records.contains(id))) {
+            Some(is_recorded) => is_recorded,
+            None => orphan.vnf_instance_id.as_ref().is_some_and(&known),
+        }
     };
     let explained: BTreeSet<_> = found.iter().filter(explains).map(resource_key).collect();
     found
@@ -226,6 +248,10 @@ mod tests {
     use std::collections::BTreeSet;
     use vnfm_types::Orphan;
 
+    fn none() -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
     fn orphan(id: &str, instance: &str) -> Orphan {
         Orphan {
             vim_id: "v".into(),
@@ -235,6 +261,7 @@ mod tests {
             vnf_instance_id: Some(instance.into()),
             vnf_snapshot_info_id: None,
             link_id: None,
+            volume_id: None,
             abandoned_at: None,
         }
     }
@@ -247,11 +274,7 @@ mod tests {
             orphan("2", "gone"),
             orphan("2", "lost"),
         ];
-        let left = orphaned(
-            found,
-            |id| id == "here",
-            (&BTreeSet::new(), &BTreeSet::new()),
-        );
+        let left = orphaned(found, |id| id == "here", [&none(), &none(), &none()]);
         assert_eq!(left, [orphan("2", "gone"), orphan("2", "lost")]);
     }
 
@@ -267,7 +290,7 @@ mod tests {
             stored("3", "here", "deleted"),
         ];
         let snapshots = BTreeSet::from(["kept".to_owned()]);
-        let left = orphaned(found, |id| id == "here", (&snapshots, &BTreeSet::new()));
+        let left = orphaned(found, |id| id == "here", [&snapshots, &none(), &none()]);
         assert_eq!(left, [stored("3", "here", "deleted")]);
     }
 
@@ -280,8 +303,20 @@ mod tests {
         };
         let found = vec![network("1", "known"), network("2", "deleted")];
         let links = BTreeSet::from(["known".to_owned()]);
-        let left = orphaned(found, |_| true, (&BTreeSet::new(), &links));
+        let left = orphaned(found, |_| true, [&none(), &links, &none()]);
         assert_eq!(left, [network("2", "deleted")]);
+    }
+
+    #[test]
+    fn a_retained_volume_is_accounted_for_by_its_record_alone() {
+        let volume = |id: &str, volume: &str| Orphan {
+            volume_id: Some(volume.into()),
+            ..orphan(id, "here")
+        };
+        let found = vec![volume("1", "known"), volume("2", "deleted")];
+        let volumes = BTreeSet::from(["known".to_owned()]);
+        let left = orphaned(found, |_| true, [&none(), &none(), &volumes]);
+        assert_eq!(left, [volume("2", "deleted")]);
     }
 
     #[test]
@@ -291,6 +326,7 @@ mod tests {
             let owners = Owners {
                 snapshots: BTreeSet::new(),
                 links: BTreeSet::new(),
+                volumes: BTreeSet::new(),
                 living: one("here"),
                 ours: one(ours),
                 others: one(others),

@@ -10,7 +10,7 @@ mod resources;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::lcm::{Begin, Dependant, HookOf, Operation, SnapshotUse, Step, Tried};
+use crate::lcm::{Begin, Dependant, Ends, HookOf, Operation, SnapshotUse, Step, Tried};
 use crate::ports::{MgmtDriver, PlannedResource, ResourceAction};
 use crate::refusal::Refusal;
 use serde::Serialize;
@@ -131,6 +131,7 @@ struct Planner<'a> {
     target: Option<&'a Deployment>,
     skipped_hooks: &'a [String],
     cascade: bool,
+    retains: bool,
     package: &'a Package,
     package_before: &'a Package,
     flavour: Option<&'a Flavour>,
@@ -152,6 +153,7 @@ impl<'a> Planner<'a> {
             target,
             skipped_hooks: &tried.skipped_hooks,
             cascade: tried.cascade,
+            retains: !tried.retain.is_empty(),
             package,
             package_before,
             flavour: flavour.and_then(|id| package.vnfd().flavour(id)),
@@ -164,7 +166,13 @@ impl<'a> Planner<'a> {
     }
 
     fn is_needed(&self, step: &Step) -> bool {
-        step.is_needed(self.deployed, self.target, Some(self.package), self.cascade)
+        let ends = Ends::between(self.deployed, self.target, Some(self.package));
+        let ends = ends.map(|ends| Ends {
+            cascade: self.cascade,
+            retains: self.retains,
+            ..ends
+        });
+        step.is_needed(ends.as_ref())
     }
 
     /// The package whose hook a step runs, the deployment whose plugins serve it, and the flavour that names it.

@@ -297,6 +297,17 @@ pub(crate) const BAD_LINK: Code = refused(
     "the VIM cannot have a shared virtual link, or the tenant may not create one there",
     "correct the member that the message names, or choose a VIM of your own without a policy: `vnfmctl vim list`",
 );
+pub(crate) const BAD_VOLUME: Code = refused(
+    "volume.unusable",
+    "the request retains or uses a volume that the instance, or its VIM, cannot have",
+    "correct what the message names: `vnfmctl vnf show VNF` lists the storages of a VNF, `vnfmctl volume list` the retained \
+     volumes",
+);
+pub(crate) const VOLUME_IN_USE: Code = refused(
+    "volume.in-use",
+    "another VNF instance uses the retained volume, or its deletion has begun",
+    "terminate that instance first, or name another volume: `vnfmctl volume list`",
+);
 /// All codes of refusals, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
@@ -330,6 +341,8 @@ pub(crate) const CODES: &[&Code] = &[
     &BAD_SNAPSHOT,
     &LINK_BUSY,
     &BAD_LINK,
+    &BAD_VOLUME,
+    &VOLUME_IN_USE,
     &UNAVAILABLE,
     &CONFLICT,
     &BROKEN,

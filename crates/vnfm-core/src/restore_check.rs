@@ -72,6 +72,7 @@ impl Engine {
         explained.extend(abandoned);
         let snapshots = self.all_snapshots().await?;
         let links = self.all_links().await?;
+        let volumes = self.all_volumes().await?;
         let ours = records.iter().filter(|record| may_have_resources(record));
         explained.extend(ours.map(|record| record.vnf.id.clone()));
         let mut seen = Seen {
@@ -96,7 +97,7 @@ impl Engine {
                     seen.orphans.extend(orphaned(
                         found,
                         |id| explained.contains(id),
-                        (&snapshots, &links),
+                        [&snapshots, &links, &volumes],
                     ));
                 }
                 Err(why) => {

@@ -171,6 +171,17 @@ pub(crate) fn mounts(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     all.filter(|(_, claim)| !claim.is_empty())
 }
 
+/// A quantity in GiB, rounded up; `None` if it cannot be parsed.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a size is positive, and below 2^64 GiB"
+)]
+pub(crate) fn gib(quantity: &str) -> Option<u64> {
+    let gib = (bytes(quantity) / bytes("1Gi")).ceil();
+    (gib > 0.0).then_some(gib as u64)
+}
+
 /// The value of a Kubernetes quantity in its base unit; 0 if it cannot be parsed.
 #[expect(clippy::cast_precision_loss, reason = "sizes are only compared")]
 fn bytes(quantity: &str) -> f64 {

@@ -31,6 +31,7 @@ use crate::releases;
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
+use crate::volume_reservation::hand_over;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Links, Observes,
     OwnedResource, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
-    Vim, VimCall, VimReport,
+    Vim, VimCall, VimReport, Volumes,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -239,6 +240,8 @@ impl InfraDriver for KubernetesDriver {
             stages.as_slice(),
             plan.charts.as_slice(),
         );
+        let reused = &allocation.deployment.reused_volumes;
+        hand_over(cx, &self.session(cx)?, planned.0, reused).await?;
         let handle = converge(cx, &session, planned, (&before, change)).await?;
         if requested::wants_tests(allocation)? {
             chart_tests::run_all(cx, &session, (planned.0, planned.2)).await?;
@@ -312,6 +315,10 @@ impl InfraDriver for KubernetesDriver {
     }
 
     fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
+    fn volumes(&self) -> Option<&dyn Volumes> {
         Some(self)
     }
 

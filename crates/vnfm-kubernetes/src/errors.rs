@@ -210,6 +210,13 @@ pub const SHARED_LINK: Code = Code {
     means: "a member of the shared virtual link is missing, invalid, or not for Kubernetes; nothing was created",
     next: "correct the member that the message names",
 };
+/// A volume cannot be retained, used or deleted.
+pub const VOLUME: Code = Code {
+    name: "kubernetes.volume",
+    kind: ErrorKind::Refused,
+    means: "a `PersistentVolume` cannot be retained, used again or deleted as it is",
+    next: "correct what the message names, or leave the volume out; `kubectl describe pv` shows who has it",
+};
 /// The cluster does not serve a kind.
 pub const KIND: Code = Code {
     name: "kubernetes.kind-unknown",
@@ -346,6 +353,7 @@ pub const CODES: &[&Code] = &[
     &PARAMETER,
     &POLICY,
     &SHARED_LINK,
+    &VOLUME,
     &KIND,
     &FOREIGN,
     &CONFLICT,

@@ -6,6 +6,7 @@
 //! | label `vnfm.dev/installation` | the installation id |
 //! | label `vnfm.dev/instance` | `VnfInstance.id` |
 //! | label `vnfm.dev/snapshot` | the VNF snapshot that it belongs to: the instance no longer accounts for it |
+//! | label `vnfm.dev/volume` | the retained volume that it is; then it has no instance |
 //! | label `vnfm.dev/link` | the shared virtual link that it is; then it has no instance |
 //! | annotation `vnfm.dev/operation` | the operation occurrence that applied it last |
 //!
@@ -22,6 +23,7 @@ pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
 pub(crate) const SNAPSHOT: &str = "vnfm.dev/snapshot";
 pub(crate) const LINK: &str = "vnfm.dev/link";
+pub(crate) const VOLUME: &str = "vnfm.dev/volume";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Annotations by which helm recognises the objects of a release.
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";

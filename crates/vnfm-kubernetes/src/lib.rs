@@ -28,6 +28,7 @@
 //!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
 //!                      pod_events  which instances change outside of operations
 //!                      links       networks that outlive instances
+//!                      volumes     PersistentVolumes that outlive instances, and are bound by others
 //!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
@@ -115,6 +116,8 @@ mod translate_network;
 mod translate_workload;
 mod values;
 mod virtual_machines;
+mod volume_reservation;
+mod volumes;
 mod watch;
 
 pub use driver::KubernetesDriver;

@@ -161,7 +161,7 @@ pub(crate) async fn labelled_metadata(
 }
 
 /// What the installation owns on the cluster: its namespaces, its objects in other namespaces, and what belongs to VNF
-/// snapshots and shared virtual links, wherever it is.
+/// snapshots, shared virtual links and retained volumes, wherever it is.
 ///
 /// # Errors
 ///
@@ -214,6 +214,7 @@ fn resource(target: Target, metadata: &ObjectMeta) -> OwnedResource {
         instance_id: labels::label_of(metadata, labels::INSTANCE).cloned(),
         snapshot_id: labels::label_of(metadata, labels::SNAPSHOT).cloned(),
         link_id: labels::label_of(metadata, labels::LINK).cloned(),
+        volume_id: labels::label_of(metadata, labels::VOLUME).cloned(),
         kind: target.resource.kind,
     }
 }

@@ -29,7 +29,9 @@ mod table;
 mod vim;
 mod vim_links;
 mod vim_snapshots;
+mod vim_volumes;
 mod vims;
+mod volumes;
 mod write;
 
 pub use packages::MemoryPackages;

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::Deployment;
 use vnfm_core::ports::{Allocation, Code, Convergence, ErrorKind, PortError};
-use vnfm_types::{ExtVirtualLinkData, ExtVirtualLinkInfo, ResourceHandle, VnfOperationalState};
+use vnfm_types::{
+    ExtVirtualLinkData, ExtVirtualLinkInfo, ResourceHandle, VirtualStorageResourceInfo,
+    VnfOperationalState,
+};
 
 pub(crate) const LACKS: Code = Code {
     name: "memory.lacks",
@@ -22,6 +25,16 @@ pub(crate) struct Made {
     pub(crate) recipes: BTreeMap<String, String>,
     /// The text on the disk of each VNFC, by its id; absent: empty.
     pub(crate) disks: BTreeMap<String, String>,
+    /// Each volume, and the storage of the VNFD that it is.
+    pub(crate) volumes: Vec<(String, String)>,
+}
+
+/// A retained volume, by its id on the VIM.
+#[derive(Clone)]
+pub(crate) struct Retained {
+    pub(crate) installation_id: String,
+    /// Id of the retained volume in our API.
+    pub(crate) volume: String,
 }
 
 /// The number of VNFCs of each VDU of the flavour.
@@ -127,4 +140,22 @@ impl Made {
             *one = vnfc(&one.1);
         }
     }
+}
+
+/// The storages of an instance with these volumes and their descriptors.
+pub(crate) fn storages(
+    vim: &str,
+    volumes: Vec<(String, String)>,
+) -> Vec<VirtualStorageResourceInfo> {
+    let storage = |(id, desc): (String, String)| VirtualStorageResourceInfo {
+        id: id.clone(),
+        virtual_storage_desc_id: desc,
+        storage_resource: ResourceHandle {
+            vim_connection_id: Some(vim.to_owned()),
+            resource_id: id,
+            ..ResourceHandle::default()
+        },
+        ..VirtualStorageResourceInfo::default()
+    };
+    volumes.into_iter().map(storage).collect()
 }

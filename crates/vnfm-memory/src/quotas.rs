@@ -37,6 +37,8 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
     let snapshots = snapshots.filter(|((whose, _), _)| whose == tenant);
     let links = state.links.iter();
     let links = links.filter(|((whose, _), _)| whose == tenant);
+    let volumes = state.volumes.iter();
+    let volumes = volumes.filter(|((whose, _), _)| whose == tenant);
     let audit = state.audit.iter().filter(|(_, (whose, _))| whose == tenant);
     let audit = audit
         .map(|(_, (_, entry))| serde_json::to_string(entry).map_or(0, |text| text.len() as u64));
@@ -48,6 +50,7 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
         subscriptions: subscriptions.count() as u64,
         snapshots: snapshots.count() as u64,
         links: links.count() as u64,
+        volumes: volumes.count() as u64,
         vims: vims.count() as u64,
         audit_bytes: audit.sum(),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{
     ChangeCounters, InstanceLocation, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow,
     PackageRecord, PinnedHost, QuotaResource, SecretJson, SnapshotRecord, StoreError,
-    SubscriptionRecord, VimRecord,
+    SubscriptionRecord, VimRecord, VolumeRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
@@ -71,6 +71,7 @@ pub(crate) struct State {
     pub(crate) links: Table<Owned, LinkRecord>,
     /// Tenant by instance and link.
     pub(crate) link_uses: Table<(String, String), String>,
+    pub(crate) volumes: Table<Owned, VolumeRecord>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
@@ -87,7 +88,7 @@ pub(crate) struct State {
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
         each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
-            outbox events event_numbers reservations package_sizes snapshots links link_uses subscriptions audit tombstones host_keys counters)
+            outbox events event_numbers reservations package_sizes snapshots links link_uses volumes subscriptions audit tombstones host_keys counters)
     };
     ($state:ident, $does:ident, $($table:ident)+) => {
         ($($state.$table.$does(),)+)

@@ -1,7 +1,7 @@
 //! The port: one lock over everything, held only during a call.
 
 use crate::state::{InstanceRow, OpRow, State};
-use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims};
+use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims, volumes};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
     OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, SnapshotRecord, Store,
-    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
+    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -327,6 +327,20 @@ impl Store for MemoryStore {
         Ok(page(query, shown, |record| &record.link))
     }
 
+    async fn volume(&self, tenant: &str, id: &str) -> Result<VolumeRecord, StoreError> {
+        volumes::find(&self.state(), tenant, id)
+    }
+
+    async fn volumes(&self, tenant: &str, query: &Query) -> Result<Vec<VolumeRecord>, StoreError> {
+        if !query.scope.is_unlimited() {
+            return Ok(Vec::new());
+        }
+        let state = self.state();
+        let own = state.volumes.iter().filter(|((of, _), _)| of == tenant);
+        let records = own.map(|((_, id), record)| (id, record.clone()));
+        Ok(page(query, records, |record| &record.volume))
+    }
+
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         packages_and_outbox::subscription(&self.state(), tenant, id)
     }
@@ -407,6 +421,7 @@ impl Store for MemoryStore {
         all.extend(state.packages.iter().map(|(_, record)| &record.tenant));
         all.extend(state.snapshots.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.links.iter().map(|((tenant, _), _)| tenant));
+        all.extend(state.volumes.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.tombstones.iter().map(|((tenant, _), _)| tenant));
         Ok(all.into_iter().cloned().collect())
     }

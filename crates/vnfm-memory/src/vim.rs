@@ -1,6 +1,6 @@
 //! A VIM in memory: VNFCs are rows, created and deleted at once. For tests, examples, and measuring the engine itself.
 
-use crate::made::{Made, links, size};
+use crate::made::{Made, Retained, links, size, storages};
 use crate::vim_links::Network;
 use crate::vim_snapshots::StoredDisks;
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, Links, OwnedResource,
     Ownership, PlannedResource, PortError, Power, PowerChange, Recorded, Release, ResourceAction,
-    ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport, Volumes,
 };
 use vnfm_types::{
     ExtVirtualLinkInfo, ResourceHandle, VimConnectionInfo, VimPolicy, VnfcResourceInfo,
@@ -34,6 +34,8 @@ pub struct MemoryVim {
     stored: Arc<Mutex<BTreeMap<String, StoredDisks>>>,
     /// Networks that are shared virtual links, by the id of the link.
     networks: Arc<Mutex<BTreeMap<String, Network>>>,
+    /// Retained volumes, by their ids here.
+    retained: Arc<Mutex<BTreeMap<String, Retained>>>,
     password: Option<String>,
     takes: Option<(Arc<dyn Clock>, Duration)>,
 }
@@ -110,6 +112,10 @@ impl MemoryVim {
         self.networks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn retained(&self) -> MutexGuard<'_, BTreeMap<String, Retained>> {
+        self.retained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Changes what exists of an instance.
     pub(crate) fn change(&self, whose: &Ownership, change: impl FnOnce(&mut Made)) {
         let mut instances = self.instances();
@@ -119,7 +125,7 @@ impl MemoryVim {
         }
     }
 
-    fn instances(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
+    pub(crate) fn instances(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
         self.instances
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -231,7 +237,13 @@ impl MemoryVim {
             ..VnfcResourceInfo::default()
         };
         let vnfc_resource_info = self.existing(ownership).into_iter().map(info).collect();
+        let instances = self.instances();
+        let its = instances.get(&ownership.instance_id);
+        let its = its.filter(|made| made.installation_id == ownership.installation_id);
+        let volumes = its.map(|made| made.volumes.clone()).unwrap_or_default();
+        drop(instances);
         let inventory = Inventory {
+            virtual_storage_resource_info: storages(vim.connection_id(), volumes),
             vnfc_resource_info,
             ext_virtual_link_info: self.links_of(ownership),
             ..Inventory::default()
@@ -354,6 +366,7 @@ impl InfraDriver for MemoryVim {
             links: Vec::new(),
             recipes: BTreeMap::new(),
             disks: BTreeMap::new(),
+            volumes: Vec::new(),
         };
         if change.changes_vnfd() {
             self.roll(cx, change).await;
@@ -366,6 +379,7 @@ impl InfraDriver for MemoryVim {
             made.replace(&change.replace.vnfcs);
             made.resize(&size);
             made.note_recipes(change.target);
+            made.set_volumes(change.target);
             made.links = links(&change.target.deployment);
             made.set_states(&change.target.deployment, false);
         }
@@ -386,6 +400,10 @@ impl InfraDriver for MemoryVim {
     }
 
     fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
+    fn volumes(&self) -> Option<&dyn Volumes> {
         Some(self)
     }
 
@@ -437,6 +455,7 @@ impl InfraDriver for MemoryVim {
                 instance_id: Some(instance_id.clone()),
                 snapshot_id: None,
                 link_id: None,
+                volume_id: None,
             })
         });
         let stored = stored
@@ -450,10 +469,12 @@ impl InfraDriver for MemoryVim {
                 instance_id: Some(stored.instance_id.clone()),
                 snapshot_id: Some(id.clone()),
                 link_id: None,
+                volume_id: None,
             })
         });
-        let networks = self.owned_networks(installation_id);
-        Ok(each.chain(disks).chain(networks).collect())
+        let apart = self.owned_networks(installation_id).into_iter();
+        let apart = apart.chain(self.owned_volumes(installation_id));
+        Ok(each.chain(disks).chain(apart).collect())
     }
 }
 

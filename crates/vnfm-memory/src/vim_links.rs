@@ -62,6 +62,7 @@ impl MemoryVim {
             instance_id: None,
             snapshot_id: None,
             link_id: Some(link.clone()),
+            volume_id: None,
         })
         .collect()
     }

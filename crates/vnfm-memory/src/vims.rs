@@ -2,7 +2,7 @@
 //! if its `identity` is known.
 
 use crate::state::{OpRow, State, absent, in_use};
-use crate::{links, snapshots};
+use crate::{links, snapshots, volumes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnfm_core::ports::{EventScope, InstanceLocation, PinnedHost, StoreError, VimRecord, VimUse};
@@ -88,6 +88,7 @@ pub(crate) fn remove(
     let is_on = |whose: &str, vim: &str| vim == id && (whose == tenant || is_shared);
     users.extend(snapshots::on_vims(state, is_on));
     users.extend(links::on_vims(state, is_on));
+    users.extend(volumes::on_vims(state, is_on));
     if !force && !users.is_empty() {
         return Err(in_use(WHAT, (tenant, id), &users));
     }
@@ -171,6 +172,7 @@ pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
         .uses
         .remove_from(first, |(instance, ..)| instance == instance_id);
     links::remove_uses(state, instance_id);
+    volumes::remove_uses(state, instance_id);
 }
 
 /// The operation that deletes a VIM or the cluster behind it; the tenant's own first.
@@ -255,6 +257,7 @@ pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) 
     };
     users.extend(snapshots::on_vims(state, is_on));
     users.extend(links::on_vims(state, is_on));
+    users.extend(volumes::on_vims(state, is_on));
     users
 }
 

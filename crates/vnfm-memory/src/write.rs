@@ -1,7 +1,7 @@
 //! A list of changes is applied completely or not at all: each change to the table that it concerns.
 
 use crate::state::State;
-use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims};
+use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims, volumes};
 use jiff::Timestamp;
 use vnfm_core::ports::{Change, Fence, StoreError};
 
@@ -79,6 +79,29 @@ impl State {
                 instance_id,
                 links: all,
             } => links::set_uses(self, &tenant, &instance_id, &all),
+            other => self.apply_volumes(other),
+        }
+    }
+
+    fn apply_volumes(&mut self, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::AddVolume(record) => {
+                volumes::add(self, *record);
+                Ok(())
+            }
+            Change::SetVolumeState { tenant, id, state } => {
+                volumes::set_state(self, (&tenant, &id), state)
+            }
+            Change::RemoveVolume {
+                tenant,
+                id,
+                used_by,
+            } => volumes::remove(self, (&tenant, &id), used_by.as_deref()),
+            Change::SetVolumeUses {
+                tenant,
+                instance_id,
+                volumes: all,
+            } => volumes::set_uses(self, &tenant, &instance_id, &all),
             other => self.apply_vims(other),
         }
     }

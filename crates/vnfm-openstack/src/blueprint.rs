@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::Deployment;
+use vnfm_core::ReusedVolume;
 use vnfm_core::ports::{Allocation, Budget, PortError, compute_id};
 use vnfm_descriptor::{BaseHot, Cp, CpKind, Flavour, Package, Storage, SwImage, Vdu};
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
@@ -111,6 +112,13 @@ impl<'a> Blueprint<'a> {
         })
     }
 
+    /// The retained volume in place of that of a storage of a server, by the index of the server.
+    pub(crate) fn reused_volume(&self, storage: &str, index: u32) -> Option<&'a ReusedVolume> {
+        let all = self.deployment.reused_volumes.iter();
+        let mut its = all.filter(|one| one.virtual_storage_desc_id == storage);
+        its.nth(usize::try_from(index).ok()?)
+    }
+
     /// The link that the request binds a CP to.
     pub(crate) fn ext_cp_binding(&self, cpd: &str) -> Option<ExtCpBinding<'a>> {
         self.deployment.ext_virtual_links.iter().find_map(|link| {
@@ -180,6 +188,9 @@ pub(crate) fn fingerprint(deployment: &Deployment) -> String {
     let zones = &deployment.resolved["zones"];
     if !zones.is_null() {
         covered.push(zones.clone());
+    }
+    if !deployment.reused_volumes.is_empty() {
+        covered.push(json!(deployment.reused_volumes));
     }
     let digest = Sha256::digest(json!(covered).to_string());
     let hex = |text, byte: &u8| format!("{text}{byte:02x}");

@@ -6,7 +6,7 @@ use crate::blueprint::{
 };
 use std::collections::BTreeMap;
 use vnfm_core::Deployment;
-use vnfm_core::ports::PortError;
+use vnfm_core::ports::{PortError, REUSE_PARAM};
 use vnfm_descriptor::{ConnectivityKind, CpKind, Flavour, StorageKind, Vdu, VduKind};
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig};
 
@@ -15,6 +15,11 @@ pub(crate) fn check(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
     let flavour = blueprint.flavour;
     check_links(blueprint)?;
     check_public_key(blueprint.deployment)?;
+    if blueprint.base_hot.is_some() && !blueprint.deployment.reused_volumes.is_empty() {
+        return Err(request(format!(
+            "`additionalParams.{REUSE_PARAM}` needs a generated template, and the package has its own"
+        )));
+    }
     if blueprint.base_hot.is_some() {
         return base_hot::expected(blueprint).map(drop);
     }

@@ -1,4 +1,4 @@
-//! Cinder: snapshots of volumes, and the return to one. A cloud without Cinder has no volumes, and so no snapshots.
+//! Cinder: volumes, snapshots of them, and the return to one. A cloud without Cinder has no volumes, and so no snapshots.
 
 use crate::call::Call;
 use crate::errors::{HAS_SNAPSHOTS, NOT_LATEST, SNAPSHOT_STUCK, VOLUME_LOST, message};
@@ -7,6 +7,7 @@ use crate::keystone_login::{Cloud, Service};
 use crate::retries::Waiter;
 use crate::snapshots::{INSTANCE, SNAPSHOT, lost_part, one, path};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{PortError, VimCall, Waited};
@@ -28,25 +29,52 @@ pub(crate) struct VolumeSnapshot {
 }
 
 #[derive(Debug, Deserialize)]
-struct Volume {
-    status: String,
+pub(crate) struct Volume {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    pub(crate) status: String,
+    /// In GiB.
+    #[serde(default)]
+    pub(crate) size: Option<u64>,
+    #[serde(default)]
+    pub(crate) metadata: BTreeMap<String, String>,
     #[serde(default)]
     attachments: Vec<Value>,
 }
 
 /// All volume snapshots of the project; none if the cloud has no Cinder.
 pub(crate) async fn snapshots(cloud: &Cloud<'_>) -> Result<Vec<VolumeSnapshot>, PortError> {
+    all(cloud, "snapshots", "list volume snapshots").await
+}
+
+/// All volumes of the project; none if the cloud has no Cinder.
+pub(crate) async fn volumes(cloud: &Cloud<'_>) -> Result<Vec<Volume>, PortError> {
+    all(cloud, "volumes", "list volumes").await
+}
+
+async fn all<T: DeserializeOwned>(
+    cloud: &Cloud<'_>,
+    collection: &str,
+    action: &str,
+) -> Result<Vec<T>, PortError> {
     let (session, _) = cloud.session().await?;
     if !Service::Volume.is_among(&session.services()) {
         return Ok(Vec::new());
     }
-    let action = "list volume snapshots";
-    let call = Call::get("/snapshots/detail", action);
+    let call = Call::get(format!("/{collection}/detail"), action);
     member(
         cloud.send(Service::Volume, &call).await?,
-        "snapshots",
+        collection,
         action,
     )
+}
+
+/// A volume; `None` if it does not exist.
+pub(crate) async fn volume(cloud: &Cloud<'_>, id: &str) -> Result<Option<Volume>, PortError> {
+    let action = format!("look at volume `{id}`");
+    let at = (path("volumes", id), "volume");
+    one(cloud, Service::Volume, at, &action).await
 }
 
 /// The volume snapshots of a VNF snapshot.
@@ -151,14 +179,7 @@ async fn step(
     is_reverted: &mut bool,
 ) -> Result<Waited<()>, PortError> {
     let action = format!("look at volume `{id}`");
-    let found: Option<Volume> = one(
-        cloud,
-        Service::Volume,
-        (path("volumes", id), "volume"),
-        &action,
-    )
-    .await?;
-    let Some(volume) = found else {
+    let Some(volume) = volume(cloud, id).await? else {
         let what = "it no longer exists";
         return Err(PortError::new(&VOLUME_LOST, action, what).on(id));
     };

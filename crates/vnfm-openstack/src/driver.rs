@@ -11,6 +11,7 @@
 //! power      start and stop servers (power); converge stops those that should not run
 //! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, restore, cinder)
 //! links      networks that no stack contains (links)
+//! volumes    volumes that outlive their stack, and come into another (volumes)
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
@@ -32,7 +33,7 @@ use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
 use crate::zone_reselection::{is_allowed, note_zones, try_other_zones};
-use crate::{glance, inventory, links, nova, plan, policy, snapshots, user_data};
+use crate::{glance, inventory, links, nova, plan, policy, retained_volumes, snapshots, user_data};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -41,7 +42,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, Links, OwnedResource, PortError, Power,
     PowerChange, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim, VimCall,
-    VimReport, Waited,
+    VimReport, Volumes, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -280,6 +281,10 @@ impl InfraDriver for OpenStack {
         Some(self)
     }
 
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        Some(self)
+    }
+
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         Some(self)
     }
@@ -297,6 +302,7 @@ impl InfraDriver for OpenStack {
             instance_id: instance(&stack.name),
             snapshot_id: None,
             link_id: None,
+            volume_id: None,
             id: stack.id,
             name: stack.name,
         });
@@ -304,7 +310,8 @@ impl InfraDriver for OpenStack {
         let stored = snapshots::owned(&cloud, installation_id).await?;
         let images = images.iter().flat_map(uses);
         let networks = links::owned(&cloud, installation_id).await?;
-        let apart = stored.into_iter().chain(networks);
+        let volumes = retained_volumes::owned(&cloud, installation_id).await?;
+        let apart = stored.into_iter().chain(networks).chain(volumes);
         Ok(stacks.chain(images).chain(apart).collect())
     }
 
@@ -471,6 +478,7 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
         instance_id: instance_id.map(str::to_owned),
         snapshot_id: None,
         link_id: None,
+        volume_id: None,
     };
     let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
     if all.is_empty() {

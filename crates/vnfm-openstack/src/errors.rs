@@ -173,6 +173,24 @@ pub(crate) const VOLUME_LOST: Code = code(
     "a volume that is to be restored is in error, or no longer exists",
     "heal its VNFC with its volumes, then retry",
 );
+pub(crate) const VOLUME_NESTED: Code = code(
+    "openstack.volume-nested",
+    Refused,
+    "the volume is in a nested stack, of which all members have one template, so it cannot be retained alone; nothing was changed",
+    "leave out its storage in `additionalParams.vnfm_retain_volumes`",
+);
+pub(crate) const VOLUME_FOREIGN: Code = code(
+    "openstack.volume-foreign",
+    Refused,
+    "the volume does not carry the metadata of the retained volume; it was not touched",
+    "delete the volume with `openstack volume delete` if nothing needs it; then delete the retained volume again",
+);
+pub(crate) const VOLUME_STUCK: Code = code(
+    "openstack.volume-stuck",
+    Refused,
+    "Cinder does not delete the volume, as something uses it, it has snapshots, or an earlier deletion failed",
+    "remove what the message names, such as attachments and snapshots, then delete the retained volume again",
+);
 pub(crate) const SNAPSHOT_STUCK: Code = code(
     "openstack.snapshot-stuck",
     Refused,
@@ -278,6 +296,9 @@ pub const CODES: &[&Code] = &[
     &VOLUME_LOST,
     &SNAPSHOT_STUCK,
     &HAS_SNAPSHOTS,
+    &VOLUME_NESTED,
+    &VOLUME_FOREIGN,
+    &VOLUME_STUCK,
     &LINK,
     &APPLICATION_CREDENTIAL,
     &NO_KEY,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, if it has a range; nothing if externally managed |
 //! | `VduCp` of each server | `<server>_<cp>`: Port; on the request's network if the CP is external |
-//! | a volume of each server | `<server>_<storage>`: Volume, attached |
+//! | a volume of each server | `<server>_<storage>`: Volume, attached; of a retained one only its `external_id` |
 //! | affinity rule on VDUs | `<rule>`: `ServerGroup` |
 //! | `Vdu.Compute`, as many as the level has | `<server>`: Server, `masterNode` or `workerNode-0` |
 //! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: `KeyPair`, used by every server |
@@ -18,6 +18,7 @@ use crate::blueprint::{
 use crate::heat::{StackTemplate, stack_name};
 use crate::resolved::Resolved;
 use serde_json::{Map, Value, json};
+use vnfm_core::ReusedVolume;
 use vnfm_core::ports::{PortError, storage_id};
 use vnfm_descriptor::{AffinityRule, Cp, VirtualLink};
 
@@ -240,6 +241,7 @@ impl TemplateBuilder<'_> {
         for storage in storages {
             let name = format!("{}_{}", planned.name, storage.name);
             let mut volume = json!({"name": format!("{}-{}", planned.name, storage.name), "size": storage.size_gib});
+            let reused = self.blueprint.reused_volume(&storage.name, planned.index);
             if storage.image.is_some() {
                 volume["image"] = json!(self.resolved.image(&storage.name));
             }
@@ -247,7 +249,10 @@ impl TemplateBuilder<'_> {
             if let Some(zone) = self.blueprint.deployment.placement.zones.get(&id) {
                 volume["availability_zone"] = json!(zone);
             }
-            self.add(&name, "OS::Cinder::Volume", &volume);
+            match reused {
+                None => self.add(&name, "OS::Cinder::Volume", &volume),
+                Some(reused) => _ = self.resources.insert(name.clone(), external(reused)),
+            }
             if root.is_some_and(|root| root.name == storage.name) {
                 server["block_device_mapping_v2"] =
                     json!([{"volume_id": {"get_resource": name}, "boot_index": 0}]);
@@ -313,6 +318,11 @@ impl TemplateBuilder<'_> {
             .map(Some)
             .map_err(|_| unreadable("it is not UTF-8 text".into()))
     }
+}
+
+/// A volume that Heat uses and never deletes.
+fn external(reused: &ReusedVolume) -> Value {
+    json!({"type": "OS::Cinder::Volume", "external_id": reused.resource_id})
 }
 
 fn external_addresses(port: &mut Value, config: &vnfm_types::VnfExtCpConfig) {

@@ -365,6 +365,23 @@ pub(crate) async fn update_existing(
     cloud.send(Service::Orchestration, &call).await.map(drop)
 }
 
+/// Updates the stack to a template that differs from its present one in policies alone.
+pub(crate) async fn update_template(
+    cloud: &Cloud<'_>,
+    ownership: &Ownership,
+    stack: &Stack,
+    template: &Value,
+) -> Result<(), PortError> {
+    let body = json!({
+        "template": template,
+        "disable_rollback": true,
+        "timeout_mins": minutes_left(cloud),
+        "tags": tags(ownership, stack.deployment()),
+    });
+    let call = Call::patch(stack.path(), body, format!("update stack `{}`", stack.name));
+    cloud.send(Service::Orchestration, &call).await.map(drop)
+}
+
 /// Requests a stack's deletion; succeeds if it does not exist.
 pub(crate) async fn delete(cloud: &Cloud<'_>, stack: &Stack) -> Result<(), PortError> {
     let call = Call::delete(stack.path(), format!("delete stack `{}`", stack.name));

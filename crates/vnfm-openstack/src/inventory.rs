@@ -202,8 +202,12 @@ impl Reader<'_> {
 
     /// The resource's name and those of its parents, up to the top.
     fn ancestors(&self, id: &str) -> Vec<&str> {
+        self.names_from(self.resource(id))
+    }
+
+    fn names_from<'r>(&'r self, resource: Option<&'r Resource>) -> Vec<&'r str> {
         let mut names = Vec::new();
-        let mut at = self.resource(id);
+        let mut at = resource;
         while let Some(resource) = at {
             names.push(resource.name.as_str());
             let above = resource.stack_id().and_then(|stack| self.resource(stack));
@@ -413,7 +417,8 @@ impl Reader<'_> {
     fn volumes(&self) -> Vec<VirtualStorageResourceInfo> {
         let names: BTreeSet<&str> = self.flavour.storages.keys().map(String::as_str).collect();
         let storage_of = |resource: &Resource| {
-            let ancestors = self.ancestors(resource.id());
+            // Not by its id: Heat gives that of the volume to its attachment, too.
+            let ancestors = self.names_from(Some(resource));
             let known = names.iter().find(|name| {
                 ancestors.iter().any(|one| {
                     one.strip_suffix(**name)

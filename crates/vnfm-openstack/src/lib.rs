@@ -58,6 +58,7 @@ mod prepare;
 mod reply;
 mod resolved;
 mod restore;
+mod retained_volumes;
 mod retries;
 mod rolling;
 mod snapshots;
@@ -70,6 +71,7 @@ mod update;
 mod user_data;
 mod vnfc_names;
 mod vnfc_resources;
+mod volumes;
 mod zone_check;
 mod zone_reselection;
 

@@ -202,6 +202,7 @@ pub(crate) async fn owned(
         name: network.name,
         instance_id: None,
         snapshot_id: None,
+        volume_id: None,
     };
     Ok(found.into_iter().map(resource).collect())
 }

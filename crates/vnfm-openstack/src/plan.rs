@@ -28,8 +28,8 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::json::differing_paths;
 use vnfm_core::ports::{
-    Allocation, Convergence, PlannedResource, PortError, Release, ResourceAction, ResourcePlan,
-    VimCall,
+    Allocation, Convergence, PlannedResource, PortError, RETAIN_PARAM, REUSE_PARAM, Release,
+    ResourceAction, ResourcePlan, VimCall,
 };
 
 const IMAGE: &str = "OS::Glance::Image";
@@ -81,11 +81,12 @@ pub(crate) async fn release(
 ) -> Result<ResourcePlan, PortError> {
     let ownership = cx.ownership;
     let found = heat::find(cloud, &stack_name(&ownership.instance_id)).await?;
-    let mut rows = Vec::new();
+    let (mut rows, mut resources) = (Vec::new(), Vec::new());
     match found {
         Some(stack) if stack.belongs_to(&ownership.installation_id) => {
             check_releasable(cx, cloud, change.target).await?;
-            rows = kept(&heat::resources(cloud, &stack).await?, change);
+            resources = heat::resources(cloud, &stack).await?;
+            rows = kept(&resources, change);
         }
         Some(stack) if release.handle.get("stackId") == Some(&json!(stack.id)) => {
             return Err(foreign("delete", &stack, ownership).hint(RETAG_HINT));
@@ -104,7 +105,25 @@ pub(crate) async fn release(
     for row in &mut rows {
         row.action = ResourceAction::Delete;
     }
+    note_staying(&mut rows, &resources, (release, change));
     Ok(ResourcePlan::from_resources(rows))
+}
+
+/// Marks the volumes that outlive the stack: those that the release retains, and those that came from another instance.
+fn note_staying(
+    rows: &mut [PlannedResource],
+    resources: &[Resource],
+    (release, change): (&Release, &Convergence<'_>),
+) {
+    let reused = &change.target.deployment.reused_volumes;
+    for (row, resource) in rows.iter_mut().zip(resources) {
+        let is_it = |id: &String| resource.kind == VOLUME && id == resource.id();
+        let is_reused = reused.iter().any(|one| is_it(&one.resource_id));
+        if is_reused || release.retained.iter().any(is_it) {
+            row.action = ResourceAction::Keep;
+            row.because = vec![RETAIN_PARAM.to_owned()];
+        }
+    }
 }
 
 /// Everything is created: images of the package, and the stack.
@@ -134,7 +153,19 @@ async fn creation(
     };
     let image = |name: &&String| PlannedResource::new(IMAGE, *name, ResourceAction::Create);
     plan.resources.extend(missing_images.iter().map(image));
-    plan.resources.extend(listed.into_iter().map(created));
+    let definitions = definitions(&template.template);
+    let is_reused = |name: &str| {
+        let one = definitions.and_then(|all| all.get(name));
+        one.is_some_and(|one| one.get("external_id").is_some())
+    };
+    plan.resources.extend(listed.into_iter().map(|one| {
+        let row = created(one);
+        if !is_reused(&row.name) {
+            return row;
+        }
+        PlannedResource::new(row.kind, row.name, ResourceAction::Keep)
+            .because(vec![REUSE_PARAM.to_owned()])
+    }));
     Ok(plan)
 }
 

@@ -13,7 +13,7 @@ use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::keystone_login::Cloud;
 use crate::nova::{Flavor, Limits};
 use crate::resolved::{FoundImage, Needs, Resolved, known, recorded_instances};
-use crate::{base_hot, glance, grant_constraints, neutron, nfv_layout, nova};
+use crate::{base_hot, glance, grant_constraints, neutron, nfv_layout, nova, retained_volumes};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Convergence, PortError};
 use vnfm_descriptor::{Flavour, SwImage, Vdu};
@@ -38,6 +38,7 @@ pub(crate) async fn prepare(
         ..Resolved::default()
     };
     ports(cloud, blueprint).await?;
+    retained_volumes::check_reusable(cloud, change).await?;
     for (owner, image) in flavour
         .images()
         .filter(|(owner, _)| needs.images.contains(*owner))

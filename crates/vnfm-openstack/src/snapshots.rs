@@ -353,6 +353,7 @@ pub(crate) async fn owned(
         instance_id: image.instance,
         snapshot_id: image.snapshot,
         link_id: None,
+        volume_id: None,
     });
     let volumes = cinder::snapshots(cloud).await?.into_iter();
     let volumes = volumes
@@ -362,6 +363,7 @@ pub(crate) async fn owned(
         instance_id: one.metadata.get(INSTANCE).cloned(),
         snapshot_id: one.metadata.get(SNAPSHOT).cloned(),
         link_id: None,
+        volume_id: None,
         id: one.id,
         name: one.name.unwrap_or_default(),
     });

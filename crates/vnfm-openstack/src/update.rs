@@ -145,12 +145,15 @@ pub(crate) fn targets(change: &Convergence<'_>) -> BTreeSet<String> {
     let vnfcs = current
         .flat_map(|recorded| &recorded.inventory.vnfc_resource_info)
         .filter(|vnfc| change.replace.vnfcs.contains(&vnfc.id));
+    let reused = &change.target.deployment.reused_volumes;
+    let is_own = |id: &&String| !reused.iter().any(|one| one.resource_id == **id);
     vnfcs
         .flat_map(|vnfc| {
             let volumes = vnfc
                 .storage_resource_ids
                 .iter()
-                .filter(|_| change.replace.with_storage);
+                .filter(|_| change.replace.with_storage)
+                .filter(is_own);
             std::iter::once(&vnfc.compute_resource.resource_id).chain(volumes)
         })
         .cloned()

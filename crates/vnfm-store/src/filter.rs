@@ -71,6 +71,16 @@ pub(crate) const LINKS: Table = Table {
     ],
 };
 
+pub(crate) const VOLUMES: Table = Table {
+    document: "info",
+    columns: &[
+        ("id", "id"),
+        ("vimId", "vim_id"),
+        ("state", "state"),
+        ("usedBy", "used_by"),
+    ],
+};
+
 pub(crate) const SUBSCRIPTIONS: Table = Table {
     document: "subscription",
     columns: &[("id", "id"), ("callbackUri", "callback")],

@@ -28,6 +28,7 @@ impl Quotas {
             Change::AddPackage(record) => (&record.tenant, QuotaResource::Packages, 1),
             Change::AddSnapshot(record) => (&record.tenant, QuotaResource::Snapshots, 1),
             Change::AddLink(record) => (&record.tenant, QuotaResource::Links, 1),
+            Change::AddVolume(record) => (&record.tenant, QuotaResource::Volumes, 1),
             Change::AddSubscription(record) => (&record.tenant, QuotaResource::Subscriptions, 1),
             // VIMs registered by a hook are removed with their instance.
             Change::AddVim(record) if record.vim.registered_by.is_none() => {

@@ -21,6 +21,7 @@ mod logs;
 mod snapshots;
 mod steps;
 mod subscriptions;
+mod volumes;
 use list::list;
 
 pub(crate) use host_keys::{host_key, host_keys, pinned};
@@ -29,6 +30,7 @@ pub(crate) use logs::{audit, audit_entry, events, log, log_line, outbox, outbox_
 pub(crate) use snapshots::{snapshot, snapshot_record, snapshots};
 pub(crate) use steps::{journal, journal_row, left_in_order, open_step, open_steps};
 pub(crate) use subscriptions::{subscribers, subscription, subscription_record, subscriptions};
+pub(crate) use volumes::{volume, volume_record, volumes};
 
 /// One instance of the tenant, by id.
 pub(crate) fn instance(tenant: &str, id: &str) -> Sql {

@@ -91,6 +91,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 20,
         sql: include_str!("../migrations/0020_links.sql"),
     },
+    Migration {
+        number: 21,
+        sql: include_str!("../migrations/0021_volumes.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

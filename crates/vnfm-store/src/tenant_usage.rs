@@ -20,6 +20,7 @@ fn sql(resource: QuotaResource) -> Option<&'static str> {
         QuotaResource::Subscriptions => "SELECT COUNT(*) FROM subscriptions WHERE tenant = $1",
         QuotaResource::Snapshots => "SELECT COUNT(*) FROM snapshots WHERE tenant = $1",
         QuotaResource::Links => "SELECT COUNT(*) FROM links WHERE tenant = $1",
+        QuotaResource::Volumes => "SELECT COUNT(*) FROM volumes WHERE tenant = $1",
         QuotaResource::Vims => "SELECT COUNT(*) FROM vims WHERE tenant = $1 AND registered_by IS NULL",
         QuotaResource::AuditBytes => {
             "SELECT COALESCE((SELECT bytes FROM audit_sizes WHERE tenant = $1), 0)"
@@ -55,6 +56,7 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
         subscriptions,
         snapshots,
         links,
+        volumes,
         vims,
         audit_bytes,
     ] = counted;
@@ -66,12 +68,13 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
         subscriptions,
         snapshots,
         links,
+        volumes,
         vims,
         audit_bytes,
     })
 }
 
-const KINDS: [QuotaResource; 9] = [
+const KINDS: [QuotaResource; 10] = [
     QuotaResource::Instances,
     QuotaResource::Operations,
     QuotaResource::Packages,
@@ -79,6 +82,7 @@ const KINDS: [QuotaResource; 9] = [
     QuotaResource::Subscriptions,
     QuotaResource::Snapshots,
     QuotaResource::Links,
+    QuotaResource::Volumes,
     QuotaResource::Vims,
     QuotaResource::AuditBytes,
 ];
@@ -147,7 +151,7 @@ pub(crate) fn unmeasured(db: &Connection) -> Done<Vec<(String, String)>> {
 pub(crate) fn tenants(db: &Connection) -> Done<Vec<String>> {
     const TENANTS: &str = "
         SELECT tenant FROM instances UNION SELECT tenant FROM vims UNION SELECT tenant FROM packages
-        UNION SELECT tenant FROM snapshots UNION SELECT tenant FROM links
+        UNION SELECT tenant FROM snapshots UNION SELECT tenant FROM links UNION SELECT tenant FROM volumes
         UNION SELECT tenant FROM tombstones ORDER BY tenant";
     let rows: Vec<(String,)> = all(db, &Query::new(TENANTS))?;
     Ok(rows.into_iter().map(|(tenant,)| tenant).collect())

@@ -154,6 +154,7 @@ fn control(request: &mut Value) -> OpControl {
     OpControl {
         skip_hooks: Vec::deserialize(skipped).unwrap_or_default(),
         cascade: false,
+        retain: Vec::new(),
         api_version: if is_v1 {
             ApiVersion::V1
         } else {

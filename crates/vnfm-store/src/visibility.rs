@@ -5,7 +5,7 @@
 //! operations     the instance exists and is visible  AND no row of `lived` with a VIM, or a namespace, outside of (…)
 //! packages       vnfProvider IN (…)
 //! subscriptions, snapshots  created with the same scope
-//! links          none
+//! links, volumes none
 //! ```
 
 use crate::dialect;
@@ -22,6 +22,7 @@ pub(crate) enum List {
     Packages,
     Snapshots,
     Links,
+    Volumes,
     Subscriptions,
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn condition(
             builder.is_only_in(lived, "lived.namespace", &scope.namespaces);
         }
         List::Packages => builder.is_among(&dialect::extract("info", &provider()), &scope.vendors),
-        List::Links => builder.sql += " AND 1 = 0",
+        List::Links | List::Volumes => builder.sql += " AND 1 = 0",
         List::Snapshots | List::Subscriptions => {
             let same = builder.bind(serde_json::to_string(scope)?);
             let _ = write!(builder.sql, " AND sight = {same}"); // writing to a String cannot fail

@@ -17,6 +17,7 @@
 //! | [`progress`] | – | our own API: what an operation is doing, and why it waits |
 //! | [`on_failure`] | – | our own API: what happens when a step fails |
 //! | [`link`] | – | our own API: shared virtual links |
+//! | [`volume`] | – | our own API: retained volumes |
 //! | [`ids`] | – | identifiers, one type each |
 //! | [`audit`] | – | our own API: audit entries and tombstones |
 //!
@@ -43,6 +44,7 @@ pub mod subscription;
 mod time;
 pub mod v1;
 pub mod vim;
+pub mod volume;
 
 pub use audit::*;
 pub use grant::*;
@@ -62,6 +64,7 @@ pub use snapshot::*;
 pub use state::*;
 pub use subscription::*;
 pub use vim::*;
+pub use volume::*;
 
 /// `KeyValuePairs`: a free-form JSON object. It contains no nulls (a null means "delete" in a merge patch).
 pub type KeyValuePairs = serde_json::Map<String, serde_json::Value>;

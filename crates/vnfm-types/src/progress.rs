@@ -133,6 +133,9 @@ pub struct Orphan {
     /// The shared virtual link that it is tagged with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_id: Option<String>,
+    /// The retained volume that it is tagged with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_id: Option<String>,
     /// When that instance was abandoned, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned_at: Option<Timestamp>,

@@ -68,6 +68,12 @@ pub static SHARED_LINKS: Resource = Resource {
     omitted_by_default: &[],
 };
 
+/// Retained volumes, in lists of our own API.
+pub static RETAINED_VOLUMES: Resource = Resource {
+    shape: tables::RETAINED_VOLUME,
+    omitted_by_default: &[],
+};
+
 /// `VnfPkgInfo` in lists (SOL005 9.4.2.3.2).
 pub static VNF_PACKAGES: Resource = Resource {
     shape: tables::VNF_PKG_INFO,

@@ -353,6 +353,7 @@ impl InfraDriver for FakeVim {
             instance_id: Some(id),
             snapshot_id: None,
             link_id: None,
+            volume_id: None,
         };
         let stored = self.0.stored.lock().unwrap().clone().into_iter();
         let stored = stored.map(|(id, instance)| OwnedResource {
@@ -362,6 +363,7 @@ impl InfraDriver for FakeVim {
             instance_id: Some(instance),
             snapshot_id: Some(id),
             link_id: None,
+            volume_id: None,
         });
         let all = self.0.resource_ids().into_iter().map(owned);
         Ok(all.chain(stored).collect())

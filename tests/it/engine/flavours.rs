@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use vnfm_core::lcm::{Begin, change_flavour};
+use vnfm_core::lcm::{Begin, Ends, change_flavour};
 use vnfm_core::ports::*;
 use vnfm_core::{Engine, EngineParts, Limits, Why};
 use vnfm_descriptor::Package;
@@ -544,7 +544,8 @@ fn the_plan_of_a_change_depends_on_what_goes() {
         let package = package();
         let needed = both.map(|at| {
             let step = &change_flavour::STEPS[at];
-            step.is_needed(Some(&before), Some(&target), Some(&package), false)
+            let ends = Ends::between(Some(&before), Some(&target), Some(&package));
+            step.is_needed(ends.as_ref())
         });
         assert_eq!(needed, expected, "{from} to {to}");
     }

@@ -66,3 +66,4 @@ mod store_faults;
 mod stuck;
 mod upgrade;
 mod vim_events;
+mod volumes;

@@ -81,7 +81,8 @@ async fn a_plan_lists_the_steps_that_run_and_writes_nothing() {
         let journal = store.journal(&op).await.unwrap();
         // Which networks a grant names, no plan knows.
         let done = journal.iter().map(|row| row.step.as_str());
-        let done: Vec<_> = done.filter(|step| *step != "take_links").collect();
+        let skipped = ["take_links", "take_volumes"];
+        let done: Vec<_> = done.filter(|step| !skipped.contains(step)).collect();
         let names: Vec<_> = steps
             .iter()
             .map(|step| step.split(' ').next().unwrap())

@@ -109,6 +109,9 @@ impl InfraDriver for CountedVim {
     fn links(&self) -> Option<&dyn Links> {
         Some(self)
     }
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        Some(self)
+    }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         (!self.1.powerless.load(SeqCst)).then_some(self)
     }
@@ -145,7 +148,7 @@ impl Power for CountedVim {
 
 impl CountedVim {
     /// A call of this name that fails before or after `work`.
-    async fn around<T>(
+    pub(super) async fn around<T>(
         &self,
         name: &str,
         work: impl Future<Output = Result<T, PortError>>,

@@ -315,6 +315,83 @@ fn a_base_hot_takes_a_managed_network_and_values_of_a_scaling() {
     sim.assert_clean();
 }
 
+/// The data of a database outlive it: a volume is retained, used by the next instance, and deleted in the end.
+#[test]
+fn a_retained_volume_comes_into_the_next_instance() {
+    let (sim, testbed) = testbed(&[], "info");
+    let (server, first) = (&testbed.server, "first-pair");
+    let instance = SampleInstance::create(&testbed, first, "vnf-ha-pair");
+    let request = testbed.request("vnf-ha-pair", &instance.vim(VIM));
+    instance.instantiate(&request);
+    let begun = |command: &[&str]| {
+        server.ctl(command)["vnfLcmOpOccId"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let op = begun(&["vnf", "terminate", first, "--retain", "activeData"]);
+    testbed.wait_for_state(&op, "COMPLETED");
+    server.ctl(&["vnf", "delete", first]);
+    let listed = server.ctl(&["volume", "list"]);
+    let [volume] = &listed.as_array().unwrap()[..] else {
+        panic!("{listed:#}");
+    };
+    let id = volume["id"].as_str().unwrap();
+    assert_eq!(volume["sizeGib"], 1);
+    assert_eq!(server.ctl(&["orphans"]), json!([]));
+
+    let second = "second-pair";
+    let machine = instantiated_with_volume(&testbed, (second, &instance.package), &request, id);
+    let attached = Cloud::login(&sim.clouds()).volumes_of(&machine);
+    assert_eq!(json!(attached), json!([volume["resourceId"]]));
+    let refused = server.run(&["volume", "delete", id]);
+    assert!(
+        refused.code != 0 && refused.stderr.contains(second),
+        "{}",
+        refused.stderr
+    );
+    testbed.terminate_and_delete(second);
+    server.ctl(&["volume", "delete", id]);
+    instance.forget();
+    testbed.finish();
+    sim.assert_clean();
+}
+
+/// Instantiates another pair with a retained volume; the active server.
+fn instantiated_with_volume(
+    testbed: &Testbed,
+    (name, package): (&str, &str),
+    request: &Value,
+    id: &str,
+) -> String {
+    let server = &testbed.server;
+    server.ctl(&["vnf", "create", "--package", package, "--name", name]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), request.to_string()).unwrap();
+    let path = file.path().to_string_lossy();
+    let accepted = server.ctl(&[
+        "vnf",
+        "instantiate",
+        name,
+        "--request",
+        &path,
+        "--volume",
+        id,
+    ]);
+    testbed.wait_for_state(accepted["vnfLcmOpOccId"].as_str().unwrap(), "COMPLETED");
+    let shown = server.ctl(&["vnf", "show", name]);
+    assert_eq!(server.ctl(&["volume", "show", id])["usedBy"], shown["id"]);
+    let mut vnfcs = shown["instantiatedVnfInfo"]["vnfcResourceInfo"]
+        .as_array()
+        .unwrap()
+        .iter();
+    let active = vnfcs.find(|vnfc| vnfc["vduId"] == "active").unwrap();
+    active["computeResource"]["resourceId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
 /// A standalone cluster, and the id of its VIM.
 fn with_cluster() -> (Simulator, Testbed, String) {
     let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");

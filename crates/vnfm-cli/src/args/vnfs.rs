@@ -88,6 +88,9 @@ pub struct Instantiation {
     /// VIM to deploy on, by ID or name
     #[arg(long)]
     pub vim: Option<String>,
+    /// Use this retained volume instead of a new one, by ID; repeatable
+    #[arg(long = "volume", value_name = "VOLUME")]
+    pub volumes: Vec<String>,
     /// Watch until the operation finishes
     #[arg(long)]
     pub watch: bool,
@@ -242,6 +245,9 @@ pub struct Termination {
     /// Terminate the VNFs on clusters of this one first, as operations of their own
     #[arg(long)]
     pub cascade: bool,
+    /// Retain the volumes of this storage of the VNFD; `all`: all volumes; repeatable
+    #[arg(long = "retain", value_name = "STORAGE")]
+    pub retain: Vec<String>,
     /// Options that all these operations have
     #[command(flatten)]
     pub common: TaskOptions,

@@ -30,6 +30,7 @@ mod snapshot;
 mod subscription;
 mod vim;
 mod vnf;
+mod volume;
 
 pub use lint::{Linted, file_path};
 
@@ -70,6 +71,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Op(command) => op::run(&client, output, command).await,
         Command::Snapshot(command) => snapshot::run(&client, output, command).await,
         Command::Link(command) => link::run(&client, output, command).await,
+        Command::Volume(command) => volume::run(&client, output, command).await,
         Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Profile(command) => profile::run(output, command),
@@ -151,6 +153,7 @@ async fn orphans(client: &Client, output: Output) -> Outcome<()> {
         ("vnf", "/vnfInstanceId"),
         ("snapshot", "/vnfSnapshotInfoId"),
         ("link", "/linkId"),
+        ("volume", "/volumeId"),
         ("abandoned", "/abandonedAt"),
     ];
     output.list(&orphans, &columns)

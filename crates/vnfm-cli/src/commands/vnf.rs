@@ -15,6 +15,7 @@ use vnfm::lcm::{
     Operation, create_snapshot, heal, instantiate, modify_info, operate, revert_to_snapshot,
     terminate,
 };
+use vnfm::ports::{RETAIN_PARAM, REUSE_PARAM};
 use vnfm_types::LcmOperationState;
 
 pub(super) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -108,6 +109,9 @@ async fn instantiate(client: &Client, args: Instantiation) -> Outcome<BeginReque
     let mut body = read(&args.request)?;
     for param in args.params {
         set(&mut body["additionalParams"], &param)?;
+    }
+    if !args.volumes.is_empty() {
+        body["additionalParams"][REUSE_PARAM] = json!(args.volumes);
     }
     if let Some(vim) = args.vim {
         let vim = super::vim::find(client, &vim).await?;
@@ -207,6 +211,13 @@ fn terminate(args: Termination) -> Outcome<BeginRequest> {
         }
     } else if args.common.request.is_none() {
         body["terminationType"] = json!("FORCEFUL");
+    }
+    match args.retain.as_slice() {
+        [] => {}
+        names if names.iter().any(|name| name == "all") => {
+            body["additionalParams"][RETAIN_PARAM] = json!("all");
+        }
+        names => body["additionalParams"][RETAIN_PARAM] = json!(names),
     }
     let request = BeginRequest::new((&terminate::OPERATION, args.vnf), body, args.common);
     Ok(BeginRequest {

@@ -142,6 +142,64 @@ async fn a_link_is_created_for_each_kind_of_vim_listed_and_deleted() {
 }
 
 #[tokio::test]
+async fn volumes_are_retained_used_listed_and_deleted() {
+    let volume = json!({"id": "r1", "virtualStorageDescId": "data", "sizeGib": 5, "vimId": "v1", "state": "AVAILABLE",
+        "resourceId": "volume-1", "usedBy": "i1", "vnfInstanceId": "i0", "vnfdId": "d1", "createdAt": "2026-11-28T12:00:00Z"});
+    let task = |name: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{name}");
+    let (terminate, instantiate) = (task("terminate"), task("instantiate"));
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        (&terminate, accepted()),
+        (&instantiate, accepted()),
+        ("GET /vnfm/v1/volumes", ok(&json!([volume]))),
+        ("GET /vnfm/v1/volumes/r1", ok(&volume)),
+        ("DELETE /vnfm/v1/volumes/r1", ok(&Value::Null)),
+    ])
+    .await;
+    let sent = || stub.requests().last().unwrap().body.clone();
+    let retain = ["vnf", "terminate", "vnf-a", "--retain", "data", "--retain"];
+    for (last, expected) in [("logs", json!(["data", "logs"])), ("all", json!("all"))] {
+        let ended = stub.run(&[&retain[..], &[last]].concat()).await;
+        assert_eq!(ended.code, 0, "{}", ended.messages);
+        let params = json!({"vnfm_retain_volumes": expected});
+        assert_eq!(sent()["additionalParams"], params);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("request.json");
+    std::fs::write(
+        &file,
+        r#"{"flavourId": "simple", "additionalParams": {"size": 1}}"#,
+    )
+    .unwrap();
+    let file = file.to_str().unwrap();
+    let using = [
+        "vnf",
+        "instantiate",
+        "vnf-a",
+        "--request",
+        file,
+        "--volume",
+        "r1",
+    ];
+    let ended = stub.run(&using).await;
+    assert_eq!(ended.code, 0, "{}", ended.messages);
+    let params = json!({"size": 1, "vnfm_reuse_volumes": ["r1"]});
+    assert_eq!(sent()["additionalParams"], params);
+    let listed = stub.run(&["volume", "list"]).await.data;
+    assert!(
+        listed.contains("USED BY") && listed.contains("volume-1"),
+        "{listed}"
+    );
+    let shown = stub.run(&["volume", "show", "r1"]).await.data;
+    assert!(
+        shown.contains("i0") && shown.contains("2026-11-28"),
+        "{shown}"
+    );
+    let deleted = stub.run(&["volume", "delete", "r1"]).await;
+    assert_eq!(deleted.code, 0, "{}", deleted.messages);
+}
+
+#[tokio::test]
 async fn a_policy_is_set_with_all_its_members_and_shown() {
     let path = format!("/vnfm/v1/vnf_instances/{VNF}/policy");
     let own = json!({"retries": 5, "retryWithinSeconds": 60, "then": "ROLLBACK"});

@@ -116,6 +116,7 @@ fn release_of(created: &Recorded) -> Release {
     Release {
         handle: created.handle.clone(),
         grace_seconds: Some(0),
+        retained: Vec::new(),
     }
 }
 

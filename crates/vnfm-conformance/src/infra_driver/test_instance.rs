@@ -109,6 +109,7 @@ impl TestInstance {
         let how = Release {
             handle,
             grace_seconds: Some(0),
+            retained: Vec::new(),
         };
         driver
             .release(&self.cx(&*clock, &self.call(&*clock)), what, &how)

@@ -10,6 +10,7 @@ pub mod records;
 mod snapshots;
 mod vims;
 mod visibility;
+mod volumes;
 
 use std::sync::Arc;
 use vnfm_core::ports::Store;
@@ -118,6 +119,14 @@ crate::rules! { Arc<dyn Store>:
     links::of_concurrent_use_and_deletion_one_is_accepted;
     /// A VIM that has shared virtual links is not removed.
     links::a_vim_with_links_is_kept;
+    /// A retained volume is read back as it was first written; a limited scope sees none.
+    volumes::a_volume_is_read_as_it_was_written;
+    /// A retained volume has at most one user; while it has one it is neither deleted nor used by another instance.
+    volumes::a_volume_has_one_user_and_is_then_not_deleted;
+    /// Of a use of a retained volume and its deletion exactly one is accepted.
+    volumes::of_concurrent_use_and_deletion_of_a_volume_one_is_accepted;
+    /// A VIM that has retained volumes is not removed.
+    volumes::a_vim_with_volumes_is_kept;
     /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.
     notifications::an_abandoned_instance_leaves_a_tombstone;
     /// Audit entries are numbered, and each tenant sees only its own.

@@ -16,7 +16,7 @@ use crate::deployment::Deployment;
 use crate::hooks;
 use crate::overrides::SkipHooks;
 use crate::patch::merge_patch;
-use crate::ports::{InstanceRecord, Replacement, without_rolling};
+use crate::ports::{InstanceRecord, Replacement, without_own_params};
 use crate::query::VisibilityScope;
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -56,6 +56,7 @@ pub(crate) async fn try_to_begin(
         snapshot: target.snapshot.clone(),
         skipped_hooks: skipped.unwrap_or_default(),
         cascade: beginning.cascade,
+        retain: target.retain.clone(),
         dependants: target.dependants.clone(),
     };
     operation_control::try_to_begin(context, instance, beginning).await?;
@@ -74,6 +75,8 @@ pub(crate) struct Tried {
     pub(crate) snapshot: Option<SnapshotUse>,
     pub(crate) skipped_hooks: Vec<String>,
     pub(crate) cascade: bool,
+    /// Ids of the storages that outlive the instance.
+    pub(crate) retain: Vec<String>,
     pub(crate) dependants: Vec<Dependant>,
 }
 
@@ -179,7 +182,7 @@ async fn redacted(
     };
     let mut params = deployed.map(|deployed| deployed.additional_params.clone());
     let own = target.body["additionalParams"].as_object().cloned();
-    let own = own.map(without_rolling);
+    let own = own.map(without_own_params);
     match (&mut params, own) {
         (Some(params), Some(own)) => merge_patch(params, Some(&own)),
         (None, own) => params = own,

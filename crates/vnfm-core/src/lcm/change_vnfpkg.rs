@@ -40,7 +40,7 @@ use super::step::{Output, Step};
 use super::support::Support;
 use crate::deployment::Deployment;
 use crate::patch::merge_patch;
-use crate::ports::{HookPackageChange, HookRequest, PortError, Rolling, without_rolling};
+use crate::ports::{HookPackageChange, HookRequest, PortError, Rolling, without_own_params};
 use crate::refusal::{self, Refusal, Why};
 use attributes::Attributes;
 use destination::Destination;
@@ -95,7 +95,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let before = target.deployment.as_deref().cloned().unwrap_or_default();
     let mut deployment = carried_over(requested, &before, &to)?;
     if !request.additional_params.is_empty() {
-        let own = without_rolling(request.additional_params.clone());
+        let own = without_own_params(request.additional_params.clone());
         merge_patch(&mut deployment.additional_params, Some(&own));
         requested
             .op_id

@@ -9,7 +9,7 @@ use crate::hooks::{
 use crate::patch::merge_patch;
 use crate::ports::{
     DriverId, Effects, HookArtifact, HookDependent, HookDriverRef, HookInstance, HookRequest,
-    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord, without_rolling,
+    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord, without_own_params,
 };
 use crate::redact::{Redactor, redact};
 use serde_json::Value;
@@ -178,7 +178,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     let mut params = op.deployment()?.additional_params.clone();
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
-        merge_patch(&mut params, Some(&without_rolling(own.clone())));
+        merge_patch(&mut params, Some(&without_own_params(own.clone())));
     }
     let mut vims = op.context.store().vims(op.tenant()).await?;
     vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));

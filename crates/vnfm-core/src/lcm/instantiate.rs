@@ -17,6 +17,7 @@
 //! | check_vim         | STARTING   | logs in, identifies the cluster                    | —                   |
 //! | prepare           | STARTING   | looks up what only the VIM knows                   | —                   |
 //! | take_links        | PROCESSING | counts the shared virtual links that it uses       | gives them back     |
+//! | take_volumes      | PROCESSING | uses the retained volumes that the request names   | gives them back     |
 //! | instantiate_start | PROCESSING | vendor hook                                        | its undo, if any    |
 //! | allocate          | PROCESSING | creates the Heat stack or Kubernetes objects and waits until they work | releases them |
 //! | instantiate_end   | PROCESSING | vendor hook: configures the VNF                    | its undo, if any    |
@@ -32,13 +33,14 @@ use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
 use super::{
     GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, hook_vims, link_use,
+    volume_use,
 };
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
 use crate::ports::Vim as _;
 use crate::ports::{
     Allocation, Change, Convergence, InstanceRecord, Inventory, PortError, Recorded, Release,
-    VimReport, VimUse,
+    VimReport, VimUse, without_own_params,
 };
 use crate::refusal::Refusal;
 use crate::vims;
@@ -79,6 +81,7 @@ pub const STEPS: &[Step] = &[
     Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
     Step::new("prepare", Starting, |op| journaled(prepare(op))),
     link_use::TAKE,
+    volume_use::TAKE,
     Step::hook("instantiate_start", |_| Ok(Inventory::default())),
     Step::new("allocate", Processing, |op| journaled(allocate(op)))
         .undone_by(|op| silent(release(op)))
@@ -103,7 +106,11 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     check_flavour(&package, &request)?;
     check_links(&package, &request)?;
     let is_placed_by_grant = context.ports.nfvo.is_some() && request.vim_connection_info.is_empty();
-    let allocation = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
+    let given = InstantiateVnfRequest {
+        additional_params: without_own_params(request.additional_params.clone()),
+        ..request.clone()
+    };
+    let allocation = Allocation::requested(&instance.vnf_pkg_id, package, given);
     let mut allocation = Allocation {
         instance_name: instance.vnf.vnf_instance_name.clone(),
         awaits_grant: context.ports.nfvo.is_some(),
@@ -121,7 +128,10 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let connections = &mut request.vim_connection_info;
         let (vim, driver) = vims::of_connections(context, tenant, connections).await?;
         vims::name_by_id(connections, &vim);
+        let own = Some((&vim, &*driver));
+        let reused = volume_use::to_reuse(requested, &allocation, own).await?;
         let target = Arc::make_mut(&mut allocation.deployment);
+        target.reused_volumes = reused;
         target.vim_connection_info.clone_from(connections);
         driver
             .validate_request(&allocation)
@@ -131,6 +141,8 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
             .map_err(Refusal::unprocessable)?;
         vim_use.vim_id = vim.registered_id().map(ToOwned::to_owned);
         vim_use.identity = vim.identity().map(ToOwned::to_owned);
+    } else {
+        volume_use::to_reuse(requested, &allocation, None).await?;
     }
     Ok(Target {
         deployment: Some(allocation.deployment),
@@ -243,6 +255,7 @@ async fn release(op: &Op) -> Output<()> {
     let how = Release {
         handle,
         grace_seconds: Some(0),
+        retained: Vec::new(),
     };
     driver
         .release(&op.call(&vim), &op.allocation()?, &how)

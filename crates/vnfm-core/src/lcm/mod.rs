@@ -91,6 +91,7 @@ mod support;
 pub mod terminate;
 mod transition;
 mod vim_slot;
+mod volume_use;
 
 pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
@@ -146,5 +147,6 @@ pub(crate) fn codes() -> Vec<&'static Code> {
         .chain(grant::CODES)
         .chain(grant_check::CODES)
         .chain(cascade::CODES)
+        .chain(volume_use::CODES)
         .collect()
 }

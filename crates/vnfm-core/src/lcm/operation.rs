@@ -216,6 +216,7 @@ impl Requested<'_> {
             replace: Replacement::default(),
             modifies: Vec::new(),
             dependants: Vec::new(),
+            retain: Vec::new(),
             snapshot: None,
         }
     }
@@ -241,6 +242,8 @@ pub struct Target {
     pub modifies: Vec<String>,
     /// Instances that the operation terminates first, in this order.
     pub dependants: Vec<Dependant>,
+    /// Ids of the storages that outlive the instance.
+    pub retain: Vec<String>,
     /// The snapshot that it stores or restores.
     pub snapshot: Option<SnapshotUse>,
 }

@@ -116,6 +116,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         control: OpControl {
             skip_hooks: skipped,
             cascade: beginning.cascade,
+            retain: beginning.target.retain,
             api_version: context.api_version,
         },
         point_of_no_return: None,

@@ -23,7 +23,7 @@ use super::load::{apply_grant, load};
 use super::op::Op;
 use super::operation::Operation;
 use super::problem::{cancelled, problem};
-use super::step::{Direction, Step};
+use super::step::{Direction, Ends, Step};
 use super::step_attempt::attempt;
 use super::transition::{enter, enter_with, roll_back};
 use super::vim_slot;
@@ -207,8 +207,14 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
 fn is_needless(op: &Op, step: &Step) -> bool {
     let (before, target) = (&op.record.before, &op.record.target);
     let package = op.package().ok().map(|package| &**package);
-    let cascade = op.record.control.cascade;
-    !step.is_needed(before.as_deref(), target.as_deref(), package, cascade)
+    let ends = Ends::between(before.as_deref(), target.as_deref(), package);
+    let control = &op.record.control;
+    let ends = ends.map(|ends| Ends {
+        cascade: control.cascade,
+        retains: !control.retain.is_empty(),
+        ..ends
+    });
+    !step.is_needed(ends.as_ref())
 }
 
 /// Undoes every step that has begun according to the journal, last first.

@@ -58,6 +58,25 @@ pub struct Ends<'a> {
     pub package: Option<&'a Package>,
     /// Whether the operation terminates the instances on clusters of its own instance.
     pub cascade: bool,
+    /// Whether volumes outlive the instance that the operation terminates.
+    pub retains: bool,
+}
+
+impl<'a> Ends<'a> {
+    /// The ends of an operation that neither cascades nor retains anything; `None` without a deployment.
+    pub fn between(
+        before: Option<&'a Deployment>,
+        target: Option<&'a Deployment>,
+        package: Option<&'a Package>,
+    ) -> Option<Self> {
+        Some(Self {
+            before: before.or(target)?,
+            target: target.or(before)?,
+            package,
+            cascade: false,
+            retains: false,
+        })
+    }
 }
 
 /// What a step does when it runs.
@@ -166,24 +185,10 @@ impl Step {
         self
     }
 
-    /// False if the operation does not need the step.
-    pub fn is_needed(
-        &self,
-        before: Option<&Deployment>,
-        target: Option<&Deployment>,
-        package: Option<&Package>,
-        cascade: bool,
-    ) -> bool {
-        let ends = before.or(target).zip(target.or(before));
+    /// False if an operation between these ends does not need the step.
+    pub fn is_needed(&self, ends: Option<&Ends<'_>>) -> bool {
         let condition = self.condition.zip(ends);
-        condition.is_none_or(|(needed, (before, target))| {
-            needed(&Ends {
-                before,
-                target,
-                package,
-                cascade,
-            })
-        })
+        condition.is_none_or(|(needed, ends)| needed(ends))
     }
 
     /// Adds the function that lists what exists after a failure.

@@ -14,6 +14,7 @@
 //! | reach_vim       | STARTING   | logs in                                         | —                |
 //! | terminate_dependants | PROCESSING | in a cascade: the VNFs on clusters of this one | —            |
 //! | terminate_start | PROCESSING | vendor hook: the VNF still runs                 | its undo, if any |
+//! | retain_volumes  | PROCESSING | lets the volumes that the request names outlive the VNF | reverses that |
 //! | release         | PROCESSING | deletes the resources and waits until they are  | not possible     |
 //! | give_back_links | PROCESSING | gives back the shared virtual links             | takes them again |
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister       | not possible     |
@@ -24,8 +25,8 @@ use super::operation::{
 };
 use super::step::{Output, Step, silent};
 use super::support::Support;
-use super::{Op, cascade, changes, grant_request, hook_vims, link_use};
-use crate::ports::{Change, InstanceRecord, PortError, Release};
+use super::{Op, cascade, changes, grant_request, hook_vims, link_use, volume_use};
+use crate::ports::{Change, InstanceRecord, Inventory, PortError, Release};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, RolledBack, Starting};
@@ -46,7 +47,7 @@ pub const OPERATION: Operation = Operation {
     skippable_hooks: true,
     checks_parameters: false,
     grant: Some(GrantRule {
-        needs: |op| Ok(grant_request::everything_removed(&op.inventory())),
+        needs: |op| Ok(grant_request::everything_removed(&what_ends(op))),
         decides: GrantDecides::Parameters,
     }),
     target: |requested| Box::pin(target(requested)),
@@ -65,6 +66,7 @@ pub const STEPS: &[Step] = &[
     .only_if(|ends| ends.cascade)
     .limited_to(cascade::TIME_LIMIT),
     Step::hook("terminate_start", |op| Ok(op.inventory())),
+    volume_use::RETAIN,
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
     link_use::GIVE_BACK,
     Step::hook("terminate_end", |op| Ok(op.inventory())),
@@ -101,8 +103,18 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         deployment: None,
         changes: leaving.map(mark).collect(),
         dependants,
+        retain: volume_use::to_retain(requested, &request.additional_params).await?,
         ..requested.unchanged()
     })
+}
+
+/// What does not outlive the instance.
+fn what_ends(op: &Op) -> Inventory {
+    let mut inventory = op.inventory();
+    let retained = &op.record.control.retain;
+    let storages = &mut inventory.virtual_storage_resource_info;
+    storages.retain(|storage| !retained.contains(&storage.id));
+    inventory
 }
 
 async fn release(op: &Op) -> Output<()> {
@@ -114,6 +126,7 @@ async fn release(op: &Op) -> Output<()> {
             TerminationType::Forceful => Some(0),
             TerminationType::Graceful => request.graceful_termination_timeout,
         },
+        retained: op.record.control.retain.clone(),
     };
     driver
         .release(&op.call(&vim), &op.allocation()?, &how)

@@ -117,6 +117,7 @@ async fn of_change(
     let instance = &tried.instance;
     let release = Release {
         handle: instance.handle.clone(),
+        retained: tried.retain.clone(),
         ..Release::default()
     };
     let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;

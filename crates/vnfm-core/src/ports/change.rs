@@ -4,11 +4,12 @@ use super::records::registered_vim;
 use super::{
     HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow, PackageRecord,
     PinnedHost, QuotaResource, SecretJson, SnapshotRecord, SubscriptionRecord, VimRecord, VimUse,
+    VolumeRecord,
 };
 use crate::deployment::Deployment;
 use serde_json::Value;
 use std::sync::Arc;
-use vnfm_types::{AuditEntry, LcmOperationState, OnFailure, Tombstone, VnfSnapshot};
+use vnfm_types::{AuditEntry, LcmOperationState, OnFailure, Tombstone, VnfSnapshot, VolumeState};
 
 /// One conditional write. The first one whose condition fails rolls back the entire list.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +167,35 @@ pub enum Change {
         instance_id: String,
         /// Ids of all links that it uses from now on.
         links: Vec<String>,
+    },
+    /// Adds a retained volume; succeeds if it exists.
+    AddVolume(Box<VolumeRecord>),
+    /// Sets the state of a retained volume; refused while an instance uses it.
+    SetVolumeState {
+        /// Tenant that owns the volume.
+        tenant: String,
+        /// Id of the volume.
+        id: String,
+        /// Its state from now on.
+        state: VolumeState,
+    },
+    /// Removes a retained volume; refused while another instance than `used_by` uses it. Succeeds if it does not exist.
+    RemoveVolume {
+        /// Tenant that owns the volume.
+        tenant: String,
+        /// Id of the volume.
+        id: String,
+        /// The instance whose use ends with it.
+        used_by: Option<String>,
+    },
+    /// Sets which retained volumes an instance uses; refused unless each of them is `AVAILABLE` and no other instance uses it.
+    SetVolumeUses {
+        /// Tenant that owns the instance and the volumes.
+        tenant: String,
+        /// `id` of the VNF instance.
+        instance_id: String,
+        /// Ids of all volumes that it uses from now on.
+        volumes: Vec<String>,
     },
     /// A new subscription; the store sets `sent` so that it gets no earlier notifications.
     AddSubscription(Box<SubscriptionRecord>),

@@ -9,6 +9,7 @@
 //! | start, stop | [`Power`], if the driver offers it |
 //! | store a state, return to it | [`Snapshots`], if the driver offers it |
 //! | networks that outlive instances | [`Links`], if the driver offers it |
+//! | volumes that outlive instances | [`Volumes`], if the driver offers it |
 //! | nothing: the VIM itself, or someone else, changes VNFCs | [`Observes`], if the driver offers it; then `observe` |
 //! | terminate | `release` |
 //!
@@ -37,6 +38,7 @@
 use super::{
     Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, Links, Observes, PortError,
     Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Volumes,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -59,6 +61,8 @@ pub struct OwnedResource {
     pub snapshot_id: Option<String>,
     /// The shared virtual link that it is; then only that link accounts for it.
     pub link_id: Option<String>,
+    /// The retained volume that it is; then only that volume accounts for it.
+    pub volume_id: Option<String>,
 }
 
 /// The driver of a VIM does not enforce policies.
@@ -244,6 +248,11 @@ pub trait InfraDriver: Send + Sync {
 
     /// How it creates and deletes shared virtual links; `None`: it cannot.
     fn links(&self) -> Option<&dyn Links> {
+        None
+    }
+
+    /// How it retains volumes and deletes them; `None`: it cannot.
+    fn volumes(&self) -> Option<&dyn Volumes> {
         None
     }
 

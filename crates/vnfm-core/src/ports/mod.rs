@@ -47,10 +47,12 @@ mod store_codes;
 mod subscribers;
 mod vim_call;
 mod vim_slot;
+mod volumes;
 pub(crate) use records::{merge, registered_vim};
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 pub(crate) use vim_call::{PACKAGE, PLAN_TOO_LARGE};
+pub(crate) use volumes::{names, without_own_params};
 
 pub use backoff::{Backoff, Expired};
 pub use change::{Change, SnapshotContents};
@@ -82,10 +84,9 @@ pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
     HookState, InstanceRecord, JournalRow, LinkRecord, OpControl, OpRecord, OpenStep, OutboxRow,
     PackageRecord, ProcessHistory, SecretJson, SnapshotRecord, StepRetry, StepStatus,
-    SubscriptionRecord, VimRecord, VimUse,
+    SubscriptionRecord, VimRecord, VimUse, VolumeRecord,
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
-pub(crate) use rolling::without_rolling;
 pub use rolling::{ROLLING_PARAM, Rolling};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
@@ -103,3 +104,4 @@ pub use vim_call::{
 };
 pub(crate) use vim_slot::SlotCall;
 pub use vim_slot::VimSlot;
+pub use volumes::{FoundVolume, RETAIN_PARAM, REUSE_PARAM, Volumes};

@@ -27,6 +27,8 @@ pub enum QuotaResource {
     Snapshots,
     /// Shared virtual links, in any state.
     Links,
+    /// Retained volumes, in any state.
+    Volumes,
     /// VIMs that were not registered by a hook.
     Vims,
     /// Bytes of the tenant's audit entries.
@@ -44,6 +46,7 @@ impl QuotaResource {
             Self::Subscriptions => "subscriptions",
             Self::Snapshots => "snapshots",
             Self::Links => "links",
+            Self::Volumes => "volumes",
             Self::Vims => "vims",
             Self::AuditBytes => "audit_bytes",
         }

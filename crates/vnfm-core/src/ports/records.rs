@@ -14,7 +14,7 @@ use std::sync::Arc;
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
     KeyValuePairs, LccnSubscription, OnFailure, PackageOnboardingState, PackageOperationalState,
-    SharedLink, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
+    RetainedVolume, SharedLink, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store, readable as a [`Value`].
@@ -122,6 +122,9 @@ pub struct OpControl {
     /// Whether the instances on clusters of this one are terminated first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cascade: bool,
+    /// Ids of the storages that outlive a terminated instance.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retain: Vec<String>,
     /// The VNF LCM version of the request; links in the grant request follow it.
     pub api_version: ApiVersion,
 }
@@ -337,6 +340,15 @@ pub struct LinkRecord {
     pub version: u64,
     /// The link as our API shows it.
     pub link: SharedLink,
+}
+
+/// A retained volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeRecord {
+    /// Tenant that owns the volume.
+    pub tenant: String,
+    /// The volume as our API shows it.
+    pub volume: RetainedVolume,
 }
 
 /// The registered VIM of a deployment.

@@ -1,7 +1,6 @@
 //! In which batches a change replaces VNFCs, as `additionalParams.vnfm_rolling` of the request has it.
 
 use serde::Deserialize;
-use serde_json::Value;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use vnfm_types::KeyValuePairs;
@@ -64,12 +63,6 @@ impl Rolling {
         let parallel = given.parallel;
         Ok(Some(Self { parallel, pause }))
     }
-}
-
-/// `additionalParams` without what is for the VNFM alone.
-pub(crate) fn without_rolling(mut additional_params: KeyValuePairs) -> KeyValuePairs {
-    let _: Option<Value> = additional_params.remove(ROLLING_PARAM);
-    additional_params
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use super::{
     Change, ErrorKind, HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OpenStep,
     OutboxRow, PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SnapshotRecord,
-    SubscriptionRecord, VimRecord, VimUse,
+    SubscriptionRecord, VimRecord, VimUse, VolumeRecord,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -56,6 +56,8 @@ pub struct Usage {
     pub snapshots: u64,
     /// Shared virtual links, in any state.
     pub links: u64,
+    /// Retained volumes, in any state.
+    pub volumes: u64,
     /// VIMs that were not registered by a hook.
     pub vims: u64,
     /// Size of all audit entries, in bytes.
@@ -73,6 +75,7 @@ impl Usage {
             QuotaResource::Subscriptions => self.subscriptions,
             QuotaResource::Snapshots => self.snapshots,
             QuotaResource::Links => self.links,
+            QuotaResource::Volumes => self.volumes,
             QuotaResource::Vims => self.vims,
             QuotaResource::AuditBytes => self.audit_bytes,
         }
@@ -368,6 +371,20 @@ pub trait Store: Send + Sync {
     ///
     /// If the database does not respond.
     async fn links(&self, tenant: &str, query: &Query) -> Result<Vec<LinkRecord>, StoreError>;
+
+    /// A retained volume of the tenant.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], also for another tenant's.
+    async fn volume(&self, tenant: &str, id: &str) -> Result<VolumeRecord, StoreError>;
+
+    /// Retained volumes ordered by id; none for a limited scope.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    async fn volumes(&self, tenant: &str, query: &Query) -> Result<Vec<VolumeRecord>, StoreError>;
 
     /// Appends to an operation's log; beyond its size limit the oldest lines are dropped.
     ///

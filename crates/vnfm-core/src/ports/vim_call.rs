@@ -304,6 +304,8 @@ pub struct Release {
     pub handle: Value,
     /// Grace period for workloads, in seconds; `None`: the VIM's default.
     pub grace_seconds: Option<u32>,
+    /// Ids of the storages that were, or for a plan will be, retained.
+    pub retained: Vec<String>,
 }
 
 /// What `check` found out about a VIM.

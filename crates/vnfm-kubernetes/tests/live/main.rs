@@ -46,6 +46,8 @@ mod remove;
 #[cfg(test)]
 mod requested;
 #[cfg(test)]
+mod retained_volumes;
+#[cfg(test)]
 #[path = "../../../vnfm-registry/tests/it/running.rs"]
 mod running;
 #[cfg(test)]
@@ -63,6 +65,10 @@ mod volumes;
 
 use kube::config::Kubeconfig;
 use std::sync::Arc;
+
+/// Whether a deleted `hostPath` volume is deleted on the disk: the controllers run on this host.
+#[cfg(test)]
+const HAS_DISKS: bool = true;
 
 const KUBECONFIG: &str = "VNFM_LIVE_KUBECONFIG";
 

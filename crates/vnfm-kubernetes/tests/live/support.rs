@@ -133,6 +133,7 @@ impl World {
                 &Release {
                     handle,
                     grace_seconds: Some(0),
+                    retained: Vec::new(),
                 },
             )
             .await

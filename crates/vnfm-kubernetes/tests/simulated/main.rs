@@ -47,6 +47,9 @@ mod rendered;
 #[path = "../live/requested.rs"]
 mod requested;
 #[cfg(test)]
+#[path = "../live/retained_volumes.rs"]
+mod retained_volumes;
+#[cfg(test)]
 #[path = "../live/scale.rs"]
 mod scale;
 #[cfg(test)]
@@ -65,3 +68,7 @@ mod volumes;
 
 #[cfg(test)]
 use faults::cluster;
+
+/// Whether a deleted `hostPath` volume is deleted on the disk: a simulated cluster has none.
+#[cfg(test)]
+const HAS_DISKS: bool = false;

@@ -36,3 +36,7 @@ mod snapshots;
 #[cfg(test)]
 #[expect(dead_code, reason = "the real cloud uses the rest")]
 mod support;
+#[cfg(test)]
+mod volume_scenarios;
+#[cfg(test)]
+mod volumes;

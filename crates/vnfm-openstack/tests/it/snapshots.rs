@@ -79,6 +79,7 @@ impl Pair {
         let how = Release {
             handle: self.created.handle.clone(),
             grace_seconds: None,
+            retained: Vec::new(),
         };
         let change = ResourceChange::Release {
             what: &self.what,

@@ -297,6 +297,7 @@ impl TestBed {
         let release = Release {
             handle,
             grace_seconds: None,
+            retained: Vec::new(),
         };
         self.driver
             .release(&self.call(), allocation, &release)

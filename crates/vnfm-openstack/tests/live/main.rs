@@ -40,5 +40,9 @@ mod scenarios;
 #[cfg(test)]
 #[path = "../it/support.rs"]
 mod support;
+#[path = "../it/volume_scenarios.rs"]
+mod volume_scenarios;
+#[cfg(test)]
+mod volumes;
 #[cfg(test)]
 mod zones;

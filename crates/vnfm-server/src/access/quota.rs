@@ -31,6 +31,8 @@ pub(crate) struct Quota {
     pub snapshots: Option<u64>,
     /// Shared virtual links. Default: 1000.
     pub links: Option<u64>,
+    /// Retained volumes. Default: 1000.
+    pub volumes: Option<u64>,
     /// VIMs registered through the API. Default: 1000.
     pub vims: Option<u64>,
     /// Concurrent requests that wait for events, at most half of all connections. Default: 500.
@@ -45,6 +47,7 @@ const PACKAGES: u64 = 10_000;
 const SUBSCRIPTIONS: u64 = 1_000;
 const SNAPSHOTS: u64 = 1_000;
 const LINKS: u64 = 1_000;
+const VOLUMES: u64 = 1_000;
 const VIMS: u64 = 1_000;
 const WATCHERS: u64 = 500;
 const AUDIT_BYTES: u64 = 1 << 30;
@@ -59,6 +62,7 @@ impl Quota {
             QuotaResource::Subscriptions => self.subscriptions.or(Some(SUBSCRIPTIONS)),
             QuotaResource::Snapshots => self.snapshots.or(Some(SNAPSHOTS)),
             QuotaResource::Links => self.links.or(Some(LINKS)),
+            QuotaResource::Volumes => self.volumes.or(Some(VOLUMES)),
             QuotaResource::Vims => self.vims.or(Some(VIMS)),
             QuotaResource::AuditBytes => self.audit_bytes.or(Some(AUDIT_BYTES)),
             _ => None,

@@ -1,4 +1,4 @@
-//! Lists of the standard's resources and of shared virtual links: filtered, reduced to the requested attributes, in pages. If paging is disabled,
+//! Lists of the standard's resources, of shared virtual links and of retained volumes: filtered, reduced to the requested attributes, in pages. If paging is disabled,
 //! the full list is read and sent in chunks.
 
 use crate::access::Principal;
@@ -17,16 +17,18 @@ use std::sync::atomic::Ordering;
 use vnfm_core::Engine;
 use vnfm_core::ports::{
     LinkRecord, OpRecord, PackageRecord, SnapshotRecord, StoreError, SubscriptionRecord,
+    VolumeRecord,
 };
 use vnfm_core::query::{Filter, Query, Selector};
 use vnfm_core::to_json_or_log;
 use vnfm_types::shape::{
-    LCCN_SUBSCRIPTIONS, Resource, SHARED_LINKS, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
-    VNF_LCM_OP_OCCS_V1, VNF_PACKAGES, VNF_SNAPSHOTS,
+    LCCN_SUBSCRIPTIONS, RETAINED_VOLUMES, Resource, SHARED_LINKS, VNF_INSTANCES, VNF_INSTANCES_V1,
+    VNF_LCM_OP_OCCS, VNF_LCM_OP_OCCS_V1, VNF_PACKAGES, VNF_SNAPSHOTS,
 };
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
-    LccnSubscription, SharedLink, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
+    LccnSubscription, RetainedVolume, SharedLink, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    VnfSnapshotInfo,
 };
 
 /// Entries per chunk of a full list, to bound memory.
@@ -199,6 +201,34 @@ impl ListResource for Links {
     }
     fn id(record: &LinkRecord) -> &str {
         &record.link.id
+    }
+}
+
+/// The list of retained volumes, of our own API.
+pub(super) struct Volumes;
+
+impl ListResource for Volumes {
+    type Record = VolumeRecord;
+    type Shown = RetainedVolume;
+
+    fn resource(_: ApiVersion) -> &'static Resource {
+        &RETAINED_VOLUMES
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/vnfm/v1/volumes", root.url)
+    }
+    async fn read(
+        engine: &Engine,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<VolumeRecord>, StoreError> {
+        engine.store().volumes(tenant, query).await
+    }
+    fn show(record: VolumeRecord, _: &Root) -> RetainedVolume {
+        record.volume
+    }
+    fn id(record: &VolumeRecord) -> &str {
+        &record.volume.id
     }
 }
 

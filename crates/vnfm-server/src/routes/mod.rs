@@ -24,6 +24,7 @@ mod vnf_instances;
 mod vnf_lcm_op_occs;
 mod vnf_packages;
 mod vnf_snapshots;
+mod volumes;
 
 use self::table::Row;
 use crate::route_match::{self, Paths, Route};

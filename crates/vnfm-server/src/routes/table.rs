@@ -6,7 +6,7 @@ use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, links, list, maintenance, matches, nfvo_notifications,
     operator_acts, orphans, own_op_occs, plans, plugins, policies, probes, secrets, subscriptions,
-    vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
+    vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots, volumes,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
@@ -115,6 +115,9 @@ const ROUTES: &[Row] = routes! {
     POST   "/vnfm/v1/links"                                         OPERATE  Shared       Links         Adds  links::create;
     GET    "/vnfm/v1/links/{linkId}"                                READ     Shared       Nothing       Reads links::show;
     DELETE "/vnfm/v1/links/{linkId}"                                OPERATE  Shared       Nothing       Frees links::delete;
+    GET    "/vnfm/v1/volumes"                                       READ     Shared       Nothing       Reads list::list::<list::Volumes>;
+    GET    "/vnfm/v1/volumes/{volumeId}"                            READ     Shared       Nothing       Reads volumes::show;
+    DELETE "/vnfm/v1/volumes/{volumeId}"                            OPERATE  Shared       Nothing       Frees volumes::delete;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress"              READ     Operation    Nothing       Reads own_op_occs::progress;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/events"                READ     Operation    Nothing       Reads own_op_occs::events, Other;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/log"                   READ     Operation    Nothing       Reads own_op_occs::log;

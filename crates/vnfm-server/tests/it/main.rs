@@ -62,4 +62,5 @@ mod tenants;
 mod tls;
 mod upload_from_uri;
 mod v1;
+mod volumes;
 mod world;

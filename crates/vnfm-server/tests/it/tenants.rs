@@ -6,9 +6,10 @@ use crate::bench::{
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
-use vnfm_core::ports::{Change, HostPin, PinnedHost};
+use vnfm_core::ports::{Change, HostPin, PinnedHost, VolumeRecord};
 use vnfm_server::Role;
 use vnfm_server::reference::RequiredRole;
+use vnfm_types::RetainedVolume;
 
 /// Users with [`crate::bench::PASSWORD`]: name, tenant, role.
 pub(crate) const USERS: &[(&str, &str, Role)] = &[
@@ -74,6 +75,7 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
         .id();
     let link = json!({"name": "acme-link", "vimId": vim, "subnets": [{"cidr": "10.10.0.0/24"}]});
     let link = bench.post("/vnfm/v1/links", &link).await.id();
+    let volume = retained(bench, "acme", &vim).await;
     let key = pinned(bench, "acme", &vim).await;
     let ids = vec![
         ("{vnfInstanceId}", instance),
@@ -81,11 +83,29 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
         ("{subscriptionId}", subscription),
         ("{vnfSnapshotInfoId}", snapshot),
         ("{linkId}", link),
+        ("{volumeId}", volume),
         ("{vnfPkgId}", package),
         ("{vimId}", vim),
         ("{hostKeyId}", key),
     ];
     Has { ids, vnfd }
+}
+
+/// Records a retained volume of a tenant; returns its id.
+async fn retained(bench: &Bench, tenant: &str, vim: &str) -> String {
+    let id = format!("volume-on-{vim}");
+    let volume = RetainedVolume {
+        id: id.clone(),
+        vim_id: vim.into(),
+        ..RetainedVolume::default()
+    };
+    let add = Change::AddVolume(Box::new(VolumeRecord {
+        tenant: tenant.into(),
+        volume,
+    }));
+    let store = bench.app.engine().store();
+    store.write(None, vec![add]).await.unwrap();
+    id
 }
 
 /// Pins a host key for a tenant; returns its id.

@@ -131,9 +131,19 @@ impl InfraDriver for Driver {
                 .on("thing-1")
                 .request(Some("req-1".into())));
         }
+        let mut inventory = inventory(cx.vim.connection_id());
+        let params = &change.target.deployment.additional_params;
+        if params.contains_key("with_storage") {
+            let storage = VirtualStorageResourceInfo {
+                id: "data-0".into(),
+                virtual_storage_desc_id: "data".into(),
+                ..VirtualStorageResourceInfo::default()
+            };
+            inventory.virtual_storage_resource_info.push(storage);
+        }
         Ok(Recorded {
             handle: json!("h"),
-            inventory: inventory(cx.vim.connection_id()),
+            inventory,
             ..Recorded::default()
         })
     }
@@ -141,6 +151,9 @@ impl InfraDriver for Driver {
         (!self.0.limited.load(SeqCst)).then_some(self)
     }
     fn links(&self) -> Option<&dyn Links> {
+        (!self.0.limited.load(SeqCst)).then_some(self)
+    }
+    fn volumes(&self) -> Option<&dyn Volumes> {
         (!self.0.limited.load(SeqCst)).then_some(self)
     }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
@@ -172,6 +185,7 @@ impl InfraDriver for Driver {
             instance_id: Some("nobody".into()),
             snapshot_id: None,
             link_id: None,
+            volume_id: None,
         }])
     }
 }
@@ -195,6 +209,37 @@ impl Links for Driver {
     }
     async fn delete_link(&self, _: &VimCall<'_>, _: &SharedLink) -> Result<(), PortError> {
         self.0.note("delete_link");
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Volumes for Driver {
+    async fn find_volumes(
+        &self,
+        _: &VimCall<'_>,
+        storages: &[VirtualStorageResourceInfo],
+    ) -> Result<Vec<FoundVolume>, PortError> {
+        let found = FoundVolume {
+            resource_id: "volume-1".into(),
+            size_gib: Some(5),
+        };
+        Ok(vec![found; storages.len()])
+    }
+    async fn retain_volumes(&self, _: &VimCall<'_>, _: &[RetainedVolume]) -> Result<(), PortError> {
+        self.0.note("retain_volumes");
+        Ok(())
+    }
+    async fn unretain_volumes(
+        &self,
+        _: &VimCall<'_>,
+        _: &[RetainedVolume],
+    ) -> Result<(), PortError> {
+        self.0.note("unretain_volumes");
+        Ok(())
+    }
+    async fn delete_volume(&self, _: &VimCall<'_>, _: &RetainedVolume) -> Result<(), PortError> {
+        self.0.note("delete_volume");
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Claims and volume snapshots: binding, protection, and the data of each.
 //!
-//! Every claim is bound at once, to a volume that holds one text. The kinds of `snapshot.storage.k8s.io` are served after
+//! Every claim is bound at once: to a `PersistentVolume` that is reserved for it, else to a free one of its storage class, else to a
+//! volume without an object. A volume holds one text. The kinds of `snapshot.storage.k8s.io` are served after
 //! [`Cluster::install_snapshots`], as on a real cluster with the add-on; then a snapshot controller copies the text. Its
 //! class says by `parameters: {simulated: never}` or `{simulated: fails}` how a controller disappoints.
 
@@ -16,6 +17,7 @@ use super::{Cluster, lock};
 use crate::time::now;
 
 const CLAIMS: &str = "persistentvolumeclaims";
+const VOLUMES: &str = "persistentvolumes";
 const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 const CLASSES: &str = "volumesnapshotclasses.snapshot.storage.k8s.io";
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -79,11 +81,13 @@ impl Cluster {
     }
 }
 
-/// The UID of the first claim that a pod mounts.
+/// The UID of the first claim that a pod mounts, or of its volume if that is an object.
 fn mounted_volume(store: &Store, pod: &str) -> Option<String> {
     let (key, body) = store.list("pods", "").find(|(key, _)| key.name == pod)?;
-    let claim = mounted(body).next()?;
-    Some(uid(store.get(&Key::new(CLAIMS, &key.namespace, claim))?))
+    let claim = store.get(&Key::new(CLAIMS, &key.namespace, mounted(body).next()?))?;
+    let volume = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+    let volume = store.get(&Key::new(VOLUMES, "", volume));
+    Some(uid(volume.unwrap_or(claim)))
 }
 
 fn uid(body: &Value) -> String {
@@ -164,6 +168,7 @@ pub(super) fn reconcile(store: &mut Store) {
             bind(store, &key, &claim);
         }
     }
+    settle_volumes(store);
     for key in keys(store, SNAPSHOTS) {
         let Some(snapshot) = store.get(&key).cloned() else {
             continue;
@@ -179,6 +184,49 @@ pub(super) fn reconcile(store: &mut Store) {
     }
     let known: BTreeSet<String> = store.all().map(|(_, body)| uid(body)).collect();
     store.disks.retain(|volume, _| known.contains(volume));
+}
+
+/// The volume that is reserved for a claim, else a free one of its class.
+fn fitting(store: &Store, claim: &Key, body: &Value) -> Option<Key> {
+    let all: Vec<_> = store.list(VOLUMES, "").collect();
+    let is_reserved = |volume: &Value| {
+        let holder = &volume["spec"]["claimRef"];
+        holder["uid"].is_null()
+            && holder["namespace"] == *claim.namespace
+            && holder["name"] == *claim.name
+    };
+    let is_free = |volume: &Value| {
+        let class = &volume["spec"]["storageClassName"];
+        volume["spec"]["claimRef"].is_null() && *class == body["spec"]["storageClassName"]
+    };
+    let mut reserved = all.iter().filter(|(_, volume)| is_reserved(volume));
+    let mut free = all.iter().filter(|(_, volume)| is_free(volume));
+    let found = reserved.next().or_else(|| free.next());
+    found.map(|(key, _)| (*key).clone())
+}
+
+/// Sets the phase of each volume; one whose claim is gone is deleted if its policy says so.
+fn settle_volumes(store: &mut Store) {
+    for key in keys(store, VOLUMES) {
+        let Some(volume) = store.get(&key).cloned() else {
+            continue;
+        };
+        let holder = &volume["spec"]["claimRef"];
+        let text = |name: &str| holder[name].as_str().unwrap_or_default();
+        let claim = store.get(&Key::new(CLAIMS, text("namespace"), text("name")));
+        let phase = match &holder["uid"] {
+            Value::Null => "Available",
+            held if claim.is_some_and(|claim| claim["metadata"]["uid"] == *held) => "Bound",
+            _ if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" => {
+                store.remove(&key);
+                continue;
+            }
+            _ => "Released",
+        };
+        if volume["status"]["phase"] != phase {
+            store.update(&key, |volume| volume["status"] = json!({ "phase": phase }));
+        }
+    }
 }
 
 /// Whether a pod may mount the claim: one that is scheduled, and has not ended.
@@ -228,8 +276,15 @@ fn bind(store: &mut Store, key: &Key, claim: &Value) {
         let data = store.disks.get(&uid(snapshot)).cloned();
         store.disks.extend(data.map(|data| (uid(claim), data)));
     }
+    let volume = fitting(store, key, claim);
+    if let Some(volume) = &volume {
+        let holder = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": key.namespace, "name": key.name, "uid": uid(claim) });
+        store.update(volume, |body| body["spec"]["claimRef"] = holder);
+    }
     store.update(key, |claim| {
-        claim["spec"]["volumeName"] = json!(format!("pvc-{}", uid(claim)));
+        let made = || format!("pvc-{}", uid(claim));
+        let name = volume.map_or_else(made, |volume| volume.name);
+        claim["spec"]["volumeName"] = json!(name);
         claim["status"] = json!({ "phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"] });
     });
 }

@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
+use super::resources::delete_volume;
 use super::snapshots::{
     create_volume_snapshot, delete_volume_snapshot, list_volume_snapshots, revert_volume, shown,
 };
@@ -249,12 +250,68 @@ impl Service for Cinder {
                     Ok(Reply::json(200, &json!({ "volume": shown(found) })))
                 })
             }
-            _ => return self.snapshot_routes(request, &segments),
+            _ => return self.change_routes(request, &segments),
         })
     }
 }
 
 impl Cinder {
+    /// The routes that change volumes.
+    fn change_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
+        Some(match (&request.method, segments) {
+            (&Method::POST, ["v3", _, "volumes", id, "metadata"]) => {
+                let id = (*id).to_owned();
+                Route::new("cinder.metadata_set", id.clone(), move || {
+                    self.metadata(request, &id, |all| {
+                        let body = request.json();
+                        all.extend(body["metadata"].as_object().cloned().unwrap_or_default());
+                    })
+                })
+            }
+            (&Method::DELETE, ["v3", _, "volumes", id, "metadata", key]) => {
+                let (id, key) = ((*id).to_owned(), (*key).to_owned());
+                Route::new("cinder.metadata_delete", id.clone(), move || {
+                    self.metadata(request, &id, |all| drop(all.remove(&key)))
+                })
+            }
+            (&Method::DELETE, ["v3", _, "volumes", id]) => {
+                let id = (*id).to_owned();
+                Route::new("cinder.volume_delete", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    let mut state = self.0.state();
+                    let found = state.object("volume", &id);
+                    let found = found.ok_or_else(|| {
+                        volume_error(404, &format!("Volume {id} could not be found."))
+                    })?;
+                    if text(found, "status") == "in-use" {
+                        let what = "Invalid volume: Volume status must be available or error, and must not be attached.";
+                        return Err(volume_error(400, what));
+                    }
+                    delete_volume(&mut state, &id).map_err(|(_, why)| volume_error(400, &why))?;
+                    Ok(Reply::empty(202))
+                })
+            }
+            _ => return self.snapshot_routes(request, segments),
+        })
+    }
+
+    /// Changes the metadata of a volume.
+    fn metadata(
+        &self,
+        request: &Request,
+        id: &str,
+        change: impl FnOnce(&mut serde_json::Map<String, Value>),
+    ) -> Answer {
+        self.0.authenticate(request)?;
+        let mut state = self.0.state();
+        let missing = || volume_error(404, &format!("Volume {id} could not be found."));
+        let found = state.object("volume", id).ok_or_else(missing)?;
+        let mut all = found["metadata"].as_object().cloned().unwrap_or_default();
+        change(&mut all);
+        state.change("volume", id, &json!({ "metadata": all }));
+        Ok(Reply::json(200, &json!({ "metadata": all })))
+    }
+
     /// The routes of snapshots of volumes.
     fn snapshot_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
         Some(match (&request.method, segments) {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::new_resource::{NewResource, Properties, Refusal, attach, network_of, refusal, text_of};
 use super::servers::{create_server, delete_server, reconnect};
 use super::state::{State, new_id, text};
+use super::template::EXTERNAL_ID;
 use super::trunks;
 use crate::time::now;
 
@@ -50,6 +51,12 @@ pub(crate) fn create(
         "OS::Neutron::FloatingIPAssociation" => {
             let id = text_of(properties, "floatingip_id");
             associate(state, &id, &text_of(properties, "port_id"))?;
+            Ok(id)
+        }
+        "OS::Cinder::Volume" if properties.contains_key(EXTERNAL_ID) => {
+            let id = text_of(properties, EXTERNAL_ID);
+            let missing = || refusal("NotFound", format!("Volume {id} could not be found. (HTTP 404)"));
+            state.object("volume", &id).ok_or_else(missing)?;
             Ok(id)
         }
         "OS::Cinder::Volume" => Ok(state.put("volume", json!({ "id": new_id(), "name": name, "status": "available",
@@ -261,7 +268,7 @@ pub(crate) fn delete(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
     Ok(())
 }
 
-fn delete_volume(state: &mut State, id: &str) -> Result<(), Refusal> {
+pub(super) fn delete_volume(state: &mut State, id: &str) -> Result<(), Refusal> {
     if state
         .all("snapshot")
         .any(|one| text(one, "volume_id") == id)

@@ -4,12 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
+use serde_json::{Map, Value};
 
 use super::Cloud;
 use super::engine::{Run, superseded};
 use super::progress::{Failure, set_resource};
 use super::records::Resource;
 use super::resources;
+use super::template::{DELETION_POLICY, EXTERNAL_ID};
+
+/// Whether Heat leaves the resource when it leaves the stack.
+fn stays(properties: &Map<String, Value>) -> bool {
+    let policy = properties.get(DELETION_POLICY).and_then(Value::as_str);
+    properties.contains_key(EXTERNAL_ID)
+        || policy.is_some_and(|it| it.eq_ignore_ascii_case("retain"))
+}
 
 impl Cloud {
     /// Deletes the replaced instances of a resource; those that cannot be deleted stay recorded for the next attempt.
@@ -25,6 +34,7 @@ impl Cloud {
                     .stacks
                     .get(id)
                     .and_then(|stack| stack.resources.get(name));
+                let resource = resource.filter(|it| !stays(&it.properties));
                 resource.and_then(|it| Some((it.kind.clone(), it.replaced.first()?.clone())))
             };
             let Some((kind, old)) = next else {
@@ -143,6 +153,9 @@ impl Cloud {
                 .await
                 .map_err(|failure| failure.within(name))?;
             self.state().stacks.remove(&resource.physical);
+            return Ok(());
+        }
+        if stays(&resource.properties) {
             return Ok(());
         }
         self.delete_replaced(run, (id, name)).await?;

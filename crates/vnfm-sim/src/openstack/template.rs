@@ -176,6 +176,10 @@ impl Template {
     }
 }
 
+/// Members of a resource that are kept with its properties, under names that no property has.
+pub(super) const EXTERNAL_ID: &str = ":external_id";
+pub(super) const DELETION_POLICY: &str = ":deletion_policy";
+
 impl Definition {
     pub(super) fn parse(name: &str, body: &Value) -> Result<Self, TemplateError> {
         let Some(kind) = body.get("type").and_then(Value::as_str) else {
@@ -183,11 +187,16 @@ impl Definition {
                 "Resource {name} has no type; \"resources.{name}.type\" is required"
             )));
         };
-        let properties = body
+        let mut properties = body
             .get("properties")
             .and_then(Value::as_object)
             .cloned()
             .unwrap_or_default();
+        for member in [EXTERNAL_ID, DELETION_POLICY] {
+            if let Some(value) = body.get(&member[1..]) {
+                properties.insert(member.to_owned(), value.clone());
+            }
+        }
         let mut requires = BTreeSet::new();
         match body.get("depends_on") {
             Some(Value::String(one)) => _ = requires.insert(one.clone()),

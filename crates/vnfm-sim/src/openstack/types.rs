@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::functions::NOT_YET_CREATED;
 use super::state::State;
-use super::template::{TemplateError, invalid};
+use super::template::{DELETION_POLICY, TemplateError, invalid};
 
 type Properties = Map<String, Value>;
 
@@ -45,7 +45,9 @@ impl ResourceType {
             )))
         };
         let knows = |name: &String| {
-            self.required.contains(&name.as_str()) || self.optional.contains(&name.as_str())
+            name.starts_with(':')
+                || self.required.contains(&name.as_str())
+                || self.optional.contains(&name.as_str())
         };
         if let Some(unknown) = properties.keys().find(|name| !knows(name)) {
             return refuse(format!("Unknown Property {unknown}"));
@@ -289,6 +291,7 @@ const TYPES: [ResourceType; 21] = [
 /// Whether this property can change without replacing the resource.
 pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     match kind {
+        _ if property == DELETION_POLICY => true,
         "OS::Nova::Server" => {
             matches!(
                 property,

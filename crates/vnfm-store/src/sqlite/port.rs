@@ -12,7 +12,7 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
     OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
-    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
+    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -210,6 +210,18 @@ impl Store for SqliteStore {
         let action = "list shared virtual links";
         let query = made(action, read::links(tenant, query))?;
         self.database.all(action, query, read::link_record).await
+    }
+
+    async fn volume(&self, tenant: &str, id: &str) -> Result<VolumeRecord, StoreError> {
+        let (query, action) = (read::volume(tenant, id), "read a retained volume");
+        let found = self.database.all(action, query, read::volume_record);
+        only(found.await?, "retained volume", id)
+    }
+
+    async fn volumes(&self, tenant: &str, query: &Query) -> Result<Vec<VolumeRecord>, StoreError> {
+        let action = "list retained volumes";
+        let query = made(action, read::volumes(tenant, query))?;
+        self.database.all(action, query, read::volume_record).await
     }
 
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 mod vims;
+mod volumes;
 
 use crate::fault::Done;
 use crate::refusals::absent;
@@ -86,12 +87,12 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
         Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
         Change::RemoveHostKey(host) => Ok(pins::forget(host)),
-        other => link_statements(other),
+        other => shared_statements(other),
     }
 }
 
-/// The statements of a change that concerns shared virtual links.
-fn link_statements(change: &Change) -> Done<Vec<Statement>> {
+/// The statements of a change that concerns what outlives instances: shared virtual links, retained volumes.
+fn shared_statements(change: &Change) -> Done<Vec<Statement>> {
     match change {
         Change::AddLink(record) => links::add(record),
         Change::PutLink(record) => links::put(record),
@@ -101,6 +102,18 @@ fn link_statements(change: &Change) -> Done<Vec<Statement>> {
             instance_id,
             links,
         } => Ok(links::set_uses(tenant, instance_id, links)),
+        Change::AddVolume(record) => volumes::add(record),
+        Change::SetVolumeState { tenant, id, state } => Ok(volumes::set_state(tenant, id, *state)),
+        Change::RemoveVolume {
+            tenant,
+            id,
+            used_by,
+        } => Ok(volumes::remove(tenant, id, used_by.as_deref())),
+        Change::SetVolumeUses {
+            tenant,
+            instance_id,
+            volumes,
+        } => Ok(volumes::set_uses(tenant, instance_id, volumes)),
         other => override_statements(other),
     }
 }
@@ -183,6 +196,10 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::PutLink(_) => "write a shared virtual link",
         Change::RemoveLink { .. } => "remove a shared virtual link",
         Change::SetLinkUses { .. } => "record which shared virtual links an instance uses",
+        Change::AddVolume(_) => "add a retained volume",
+        Change::SetVolumeState { .. } => "set the state of a retained volume",
+        Change::RemoveVolume { .. } => "remove a retained volume",
+        Change::SetVolumeUses { .. } => "record which retained volumes an instance uses",
         Change::AddSubscription(_) => "add a subscription",
         Change::RemoveSubscription { .. } => "remove a subscription",
         Change::AdvanceSubscription { .. } => "advance a subscription",

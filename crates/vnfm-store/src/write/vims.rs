@@ -4,7 +4,7 @@
 //! other: each has the condition that the other has not happened, and write transactions are serialisable. So exactly one
 //! is accepted of an instantiation on a cluster and the termination of the VNF that provides the cluster.
 
-use super::{links, pins};
+use super::{links, pins, volumes};
 use crate::fault::Done;
 use crate::kept_addresses;
 use crate::refusals::{absent, exists, first, if_found};
@@ -88,6 +88,7 @@ pub(super) fn remove(tenant: &str, id: &str, force: bool) -> Vec<Statement> {
                 SELECT 1 FROM uses WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
                 UNION ALL SELECT 1 FROM snapshots WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
                 UNION ALL SELECT 1 FROM links WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
+                UNION ALL SELECT 1 FROM volumes WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
             ))";
     const USERS: &str = "
         SELECT DISTINCT u.instance_id, u.tenant, i.name
@@ -103,6 +104,10 @@ pub(super) fn remove(tenant: &str, id: &str, force: bool) -> Vec<Statement> {
         SELECT l.id, l.tenant, 'shared virtual link'
         FROM links l JOIN vims v ON v.tenant = $1 AND v.id = l.vim_id AND (l.tenant = $1 OR v.shared = 1)
         WHERE l.vim_id = $2
+        UNION
+        SELECT r.id, r.tenant, 'retained volume'
+        FROM volumes r JOIN vims v ON v.tenant = $1 AND v.id = r.vim_id AND (r.tenant = $1 OR v.shared = 1)
+        WHERE r.vim_id = $2
         ORDER BY 1";
     let users = Query::new(USERS).bind(tenant).bind(id);
     let remove = Statement::new(REMOVE).bind(tenant).bind(id).bind(force);
@@ -184,7 +189,12 @@ fn not_added(lives_on: &VimUse, vim_id: &str) -> Refusal {
 /// Removes an instance's uses of VIMs; its active operation records them first.
 pub(super) fn remove_uses(instance_id: &str) -> Vec<Statement> {
     let remove = Statement::new("DELETE FROM uses WHERE instance_id = $1").bind(instance_id);
-    vec![lived(instance_id), remove, links::remove_uses(instance_id)]
+    vec![
+        lived(instance_id),
+        remove,
+        links::remove_uses(instance_id),
+        volumes::remove_uses(instance_id),
+    ]
 }
 
 /// Records the VIMs that an instance uses in its active operation.
@@ -239,6 +249,10 @@ pub(super) fn unused_by_others(
         UNION
         SELECT l.id, l.tenant, 'shared virtual link'
         FROM links l JOIN vims v ON v.id = l.vim_id AND (v.tenant = l.tenant OR v.shared = 1)
+        WHERE v.tenant = $1 AND v.registered_by = $2
+        UNION
+        SELECT r.id, r.tenant, 'retained volume'
+        FROM volumes r JOIN vims v ON v.id = r.vim_id AND (v.tenant = r.tenant OR v.shared = 1)
         WHERE v.tenant = $1 AND v.registered_by = $2
         ORDER BY 1";
     Statement::new(USERS)

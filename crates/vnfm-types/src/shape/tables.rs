@@ -1,5 +1,5 @@
 //! The attributes of all listed resources and their nested types, as in SOL003 V3.7.1 (`VnfPkgInfo`: SOL005), with our
-//! additions: `instantiatedVnfInfo/metadata`, `warnings` of a package, shared virtual links, and our own members of
+//! additions: `instantiatedVnfInfo/metadata`, `warnings` of a package, shared virtual links, retained volumes, and our own members of
 //! [`ProblemDetails`](crate::ProblemDetails). A test compares them with the official schemas. Constants that end in `V1`
 //! are the differences in SOL003 V2.6.1 ([`v1`](crate::v1)).
 
@@ -249,6 +249,11 @@ types! {
     SHARED_LINK = SharedLink {
         id [needed]: One Text; name [needed]: One Text; vimId [needed]: One Text; state [needed]: One Text; resourceId: One
         Text; createdAt [needed]: One Time; subnets: List LINK_SUBNET; namespace: One Text; cniConfig: One Free
+    }
+    RETAINED_VOLUME = RetainedVolume {
+        id [needed]: One Text; state [needed]: One Text; vimId [needed]: One Text; resourceId [needed]: One Text; sizeGib:
+        One Number; virtualStorageDescId [needed]: One Text; vnfdId [needed]: One Text; vnfInstanceId [needed]: One Text;
+        createdAt [needed]: One Time; usedBy: One Text
     }
     CHECKSUM = Checksum {
         algorithm [needed]: One Text; hash [needed]: One Text
