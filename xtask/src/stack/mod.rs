@@ -213,6 +213,7 @@ fn openstack_up(cache: &Path) -> Result<()> {
     up.env("OPENSTACK_HYPERVISOR", "1")
         .env("OPENSTACK_BARBICAN", "1")
         .env("OPENSTACK_CINDER", "1")
+        .env("OPENSTACK_OCTAVIA", "1")
         .env("OPENSTACK_CACHE", cache.join("openstack"))
         .env("HOST_BIN", binaries::folder(cache))
         .env("HOST_IMAGES", binaries::images(cache))
