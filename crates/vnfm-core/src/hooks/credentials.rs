@@ -74,6 +74,10 @@ impl Host {
     /// Serves `vim.credential`.
     pub(super) async fn credential(&self, wanted: &CredentialRequest) -> Result<Value, PortError> {
         check(wanted)?;
+        if self.terminates {
+            let what = "a termination revokes all logins of the instance";
+            return Err(wrong_call("vim.credential", what));
+        }
         let Some(driver) = self.infra.credentials() else {
             let kind = self.infra.vim_types()[0];
             let what = format!("the driver of `{kind}` creates none");

@@ -37,6 +37,8 @@ pub(crate) struct Host {
     pub(crate) ownership: Ownership,
     /// When the step ends.
     pub(crate) deadline: Timestamp,
+    /// Whether the operation terminates the instance, and all its logins.
+    pub(crate) terminates: bool,
     /// Logins from earlier operations.
     pub(crate) earlier_credentials: CredentialSecrets,
     pub(crate) requested: Requested,

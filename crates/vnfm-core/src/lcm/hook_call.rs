@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::Hook;
+use vnfm_types::LcmOperationType;
 
 /// Calls hook `name` of `op`.
 ///
@@ -175,6 +176,7 @@ async fn call(
         checkpoints: CheckpointSizes::default(),
         ownership: op.ownership.clone(),
         deadline: op.deadline,
+        terminates: op.record.op.operation == LcmOperationType::Terminate,
         earlier_credentials: op.deployment_before()?.credentials.clone(),
         requested: requested.clone(),
         span: tracing::Span::current(),
