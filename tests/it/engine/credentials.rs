@@ -4,7 +4,8 @@ use super::fakes::*;
 use super::setup::*;
 use serde_json::json;
 use std::sync::Arc;
-use vnfm_core::Engine;
+use std::time::{Duration, Instant};
+use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack};
 use vnfm_types::{HealVnfRequest, TerminateVnfRequest};
 
@@ -80,6 +81,43 @@ async fn an_attempt_that_lost_the_response_finds_its_login() {
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     assert_eq!(logins(&world), created);
+}
+
+/// The process dies after the login exists and before its hook ends: the next process finds it.
+#[tokio::test]
+async fn a_death_after_the_creation_leaves_one_login() {
+    let (world, store) = (Arc::new(FakeWorld::default()), store().await);
+    *world.hook_service_call.lock().unwrap() = Some(("vim.credential", json!({"name": "cloud"})));
+    *world.hang_in.lock().unwrap() = Some("credential");
+    let limits = Limits {
+        lease: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let dying = engine_with(store.clone(), &world, limits);
+    let id = instance(&dying).await;
+    let op = dying.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    tokio::select! {
+        ended = dying.drive(&op) => panic!("it ended: {ended:?}"),
+        () = world.hung.notified() => {}
+    }
+    drop(dying);
+    let created = logins(&world);
+    assert_eq!(created.len(), 1);
+    *world.hang_in.lock().unwrap() = None;
+    let next = engine_with(store, &world, limits);
+    let begun = Instant::now();
+    while state(&next, &op).await.is_driven() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it is not resumed"
+        );
+        next.resume_all().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        (state(&next, &op).await, logins(&world)),
+        (Completed, created)
+    );
 }
 
 #[tokio::test]
