@@ -6,6 +6,7 @@
 
 mod bundles;
 mod charts;
+mod cloud_integration;
 mod contracts;
 mod crashes;
 mod follow;

@@ -28,6 +28,9 @@ use vnfm_core::ports::{
 use vnfm_types::Secret;
 
 const KIND: &str = "OS::Keystone::ApplicationCredential";
+/// For a VIM whose login Keystone does not let create another.
+const PASSWORD_HINT: &str = "register the VIM with user name and password: a restricted application credential cannot create \
+                             another";
 /// Length of an instance's id in the name of a credential.
 const ID_LENGTH: usize = 36;
 
@@ -227,11 +230,12 @@ async fn create(
     let body = json!({"application_credential": body});
     let call = Call::post(path, body, action.as_str());
     let reply = cloud.send(Service::Identity, &call).await;
-    let reply = reply.map_err(|error| match error.code() == &FORBIDDEN {
-        true => error.hint(
-            "register the VIM with user name and password: a restricted application credential cannot create another",
-        ),
-        false => error,
+    let reply = reply.map_err(|error| {
+        if error.code() == &FORBIDDEN {
+            error.hint(PASSWORD_HINT)
+        } else {
+            error
+        }
     })?;
     let created: Found = member(reply, "application_credential", &action)?;
     Ok(created.id)

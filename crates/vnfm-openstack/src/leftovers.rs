@@ -96,8 +96,8 @@ const GROUPS: Kind = network("security-groups", "security_groups", "security gro
 ///
 /// `openstack.leftovers` at the deadline, naming what is left; else with the cloud's message.
 pub(crate) async fn remove(cx: &VimCall<'_>, cloud: &Cloud<'_>) -> Result<(), PortError> {
-    let tag = stack_name(&cx.ownership.instance_id);
-    until_gone(cx, async || remove_once(cloud, &tag).await).await
+    let tag = &stack_name(&cx.ownership.instance_id);
+    until_gone(cx, || remove_once(cloud, tag)).await
 }
 
 /// Deletes the volumes, which servers use until their stack is deleted, and waits until they are gone.
@@ -106,19 +106,14 @@ pub(crate) async fn remove(cx: &VimCall<'_>, cloud: &Cloud<'_>) -> Result<(), Po
 ///
 /// As [`remove`].
 pub(crate) async fn remove_volumes(cx: &VimCall<'_>, cloud: &Cloud<'_>) -> Result<(), PortError> {
-    let tag = stack_name(&cx.ownership.instance_id);
-    until_gone(cx, async || {
-        let volumes = ours(cloud, VOLUMES, &tag).await?;
-        delete_all(cloud, VOLUMES, &volumes).await?;
-        Ok(named(VOLUMES, &volumes))
-    })
-    .await
+    let tag = &stack_name(&cx.ownership.instance_id);
+    until_gone(cx, || remove_volumes_once(cloud, tag)).await
 }
 
 /// Repeats `pass`, which deletes what it finds and names it, until it finds nothing.
-async fn until_gone(
+async fn until_gone<Pass: Future<Output = Result<Option<String>, PortError>> + Send>(
     cx: &VimCall<'_>,
-    pass: impl AsyncFn() -> Result<Option<String>, PortError>,
+    pass: impl Fn() -> Pass + Sync,
 ) -> Result<(), PortError> {
     let action = "delete what programs inside the VNF created";
     let mut waiter = Waiter::new(cx, action);
@@ -182,6 +177,12 @@ async fn remove_once(cloud: &Cloud<'_>, tag: &str) -> Result<Option<String>, Por
     Ok(left
         .into_iter()
         .find_map(|(kind, found)| named(kind, found)))
+}
+
+async fn remove_volumes_once(cloud: &Cloud<'_>, tag: &str) -> Result<Option<String>, PortError> {
+    let volumes = ours(cloud, VOLUMES, tag).await?;
+    delete_all(cloud, VOLUMES, &volumes).await?;
+    Ok(named(VOLUMES, &volumes))
 }
 
 /// Removes the interfaces of routers and the ports of a network of pods.
