@@ -89,11 +89,11 @@ async fn a_death_after_the_creation_leaves_one_login() {
     let (world, store) = (Arc::new(FakeWorld::default()), store().await);
     *world.hook_service_call.lock().unwrap() = Some(("vim.credential", json!({"name": "cloud"})));
     *world.hang_in.lock().unwrap() = Some("credential");
-    let limits = Limits {
+    let limits = || Limits {
         lease: Duration::from_millis(50),
         ..Limits::default()
     };
-    let dying = engine_with(store.clone(), &world, limits);
+    let dying = engine_with(store.clone(), &world, limits());
     let id = instance(&dying).await;
     let op = dying.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     tokio::select! {
@@ -104,7 +104,7 @@ async fn a_death_after_the_creation_leaves_one_login() {
     let created = logins(&world);
     assert_eq!(created.len(), 1);
     *world.hang_in.lock().unwrap() = None;
-    let next = engine_with(store, &world, limits);
+    let next = engine_with(store, &world, limits());
     let begun = Instant::now();
     while state(&next, &op).await.is_driven() {
         assert!(
