@@ -155,10 +155,10 @@ impl Cloud<'_> {
         let action = format!("try application credential `{id}`");
         let call = Call::post("/auth/tokens", body, action)
             .repeatable()
-            .accepting(&[401]);
+            .accepting(&[401, 404]);
         let reply = send(&session.client, (&session.keystone, None), &call, self).await?;
         if call.accepts(reply.status) {
-            return Ok(reply.status != 401);
+            return Ok(!matches!(reply.status, 401 | 404));
         }
         Err(refusal(&call.action, &reply))
     }
@@ -229,7 +229,9 @@ impl Cloud<'_> {
         let call = Call::post("/auth/tokens", access.login(), action.as_str()).repeatable();
         let requested_at = self.clock.now();
         let reply = send(&client, (&access.endpoint, None), &call, self).await?;
-        if reply.status == 401 || reply.status == 403 {
+        // 404: a deleted application credential.
+        let is_unknown = reply.status == 404 && access.is_application_credential();
+        if reply.status == 401 || reply.status == 403 || is_unknown {
             let hint = format!(
                 "`vnfmctl vim update {}` with the right login, then retry",
                 self.vim.name()

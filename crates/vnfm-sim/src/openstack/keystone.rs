@@ -170,10 +170,13 @@ impl Keystone {
                         "Application credentials cannot request a scope.",
                     ));
                 }
-                (
-                    by_credential(state, &identity["application_credential"]),
-                    true,
-                )
+                let credential = &identity["application_credential"];
+                let id = text(credential, "id");
+                if !id.is_empty() && !state.credentials.contains_key(id) {
+                    let message = format!("Could not find Application Credential: {id}.");
+                    return Err(error(404, &message));
+                }
+                (by_credential(state, credential), true)
             }
             ["token"] => (
                 state
@@ -275,7 +278,7 @@ impl Keystone {
                 .is_some_and(|all| all.iter().any(|one| one["name"] == role["name"]))
         };
         if let Some(role) = wanted.iter().flatten().find(|role| !has(role)) {
-            let message = format!("Could not find role: {}.", text(role, "name"));
+            let message = format!("Role {} is not defined", text(role, "name"));
             return Err(error(404, &message));
         }
         let mut rules = body["access_rules"].clone();
