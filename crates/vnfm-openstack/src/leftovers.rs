@@ -53,6 +53,14 @@ impl Found {
     }
 }
 
+impl Found {
+    /// Whether a service of the cloud has created this port, and deletes it itself.
+    fn is_of_a_service(&self) -> bool {
+        let owner = self.device_owner.to_ascii_lowercase();
+        owner.starts_with("network:") || owner.starts_with("octavia")
+    }
+}
+
 /// A collection of a service.
 #[derive(Clone, Copy)]
 struct Kind {
@@ -162,7 +170,7 @@ async fn remove_once(cloud: &Cloud<'_>, tag: &str) -> Result<Option<String>, Por
         clear_network(cloud, &network.id).await?;
     }
     let mut ports = tagged(cloud, PORTS, tag).await?;
-    ports.retain(|port| !port.device_owner.starts_with("network:"));
+    ports.retain(|port| !port.is_of_a_service());
     delete_all(cloud, PORTS, &ports).await?;
     delete_all(cloud, NETWORKS, &networks).await?;
     let groups = ours(cloud, GROUPS, tag).await?;
@@ -196,7 +204,7 @@ async fn clear_network(cloud: &Cloud<'_>, network: &str) -> Result<(), PortError
                 path("routers", &port.device_id)
             );
             Call::put_json(router, json!({"port_id": port.id}), action)
-        } else if port.device_owner.starts_with("network:") {
+        } else if port.is_of_a_service() {
             continue;
         } else {
             Call::delete(path("ports", &port.id), action)
