@@ -10,7 +10,8 @@
 
 use super::host::Host;
 use crate::ports::{
-    Change, Code, CredentialRequest, Effects, ErrorKind, PortError, SecretJson, VimCall, wrong_call,
+    Change, Code, CredentialRequest, Effects, ErrorKind, PortError, SecretJson, Vim as _, VimCall,
+    wrong_call,
 };
 use crate::redact::Redactor;
 use jiff::Timestamp;
@@ -78,11 +79,18 @@ impl Host {
             let what = "a termination revokes all logins of the instance";
             return Err(wrong_call("vim.credential", what));
         }
+        let refused = |what: String| {
+            let action = format!("create login `{}` for programs in the VNF", wanted.name);
+            PortError::new(&NO_CREDENTIALS, action, what)
+        };
+        if !self.vim.policy().is_open() {
+            let what =
+                "the VIM has a policy, or is another tenant's: who has a login is not bound by it";
+            return Err(refused(what.to_owned()));
+        }
         let Some(driver) = self.infra.credentials() else {
             let kind = self.infra.vim_types()[0];
-            let what = format!("the driver of `{kind}` creates none");
-            let action = format!("create login `{}` for programs in the VNF", wanted.name);
-            return Err(PortError::new(&NO_CREDENTIALS, action, what));
+            return Err(refused(format!("the driver of `{kind}` creates none")));
         };
         let secret = self.secret_of(&wanted.name).await?;
         let mut hidden = Redactor::default();
@@ -167,8 +175,8 @@ fn check(wanted: &CredentialRequest) -> Result<(), PortError> {
 pub(super) const NO_CREDENTIALS: Code = Code {
     name: "hook.no-credentials",
     kind: ErrorKind::Refused,
-    means: "a hook requested a login to the VIM, and the VIM's driver cannot create one",
-    next: "use the plugin on an OpenStack VIM, or leave out what needs a login to the cloud",
+    means: "a hook requested a login to the VIM, and the VIM's driver cannot create one, or the VIM has a policy",
+    next: "use the plugin on an OpenStack VIM without a policy, or leave out what needs a login to the cloud",
 };
 
 #[cfg(test)]
