@@ -7,6 +7,7 @@
 mod bare_hosts;
 mod bundles;
 mod charts;
+mod cloud_integration;
 mod contracts;
 mod crashes;
 mod follow;

@@ -116,6 +116,12 @@ impl Cloud {
         ureq::run(request.body(body.to_owned()).unwrap()).unwrap()
     }
 
+    /// Whether the cloud has a service of this type.
+    pub fn has(&self, service: &str) -> bool {
+        let mut entries = self.catalog.as_array().unwrap().iter();
+        entries.any(|entry| entry["type"] == service)
+    }
+
     /// All resources of a kind.
     pub fn list(&self, service: &str, path: &str, key: &str) -> Vec<Value> {
         let url = format!("{}{path}", self.at(service));

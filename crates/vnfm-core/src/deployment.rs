@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vnfm_descriptor::{Flavour, LevelError, ScaleError, ScaledSize, ScalingAspect};
 use vnfm_types::{
     AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
-    KeyValuePairs, PackageId, ScaleInfo, VduId, VimConnectionInfo, VnfOperationalState,
+    KeyValuePairs, PackageId, ScaleInfo, Secret, VduId, VimConnectionInfo, VnfOperationalState,
     VnfcResourceInfo,
 };
 
@@ -58,6 +58,9 @@ pub struct Deployment {
     pub resolved: Value,
     /// The plugin that serves each hook: `name@version` by `implementation` of the VNFD.
     pub plugins: BTreeMap<String, String>,
+    /// The secrets of the logins to the VIM that programs inside the VNF have, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, Secret>,
     /// The namespaces to which the role was limited that chose the package; empty: it was not limited to any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub role_namespaces: Vec<String>,

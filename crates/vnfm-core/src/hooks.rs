@@ -4,12 +4,14 @@
 //! that declares `undo` is undone on rollback, by a second call with that flag.
 
 mod bounds;
+mod credentials;
 mod host;
 mod mgmt_driver;
 mod parameters;
 mod pinning;
 
 pub(crate) use bounds::{CheckpointSizes, check_effects};
+pub(crate) use credentials::{HookCredentials, HookOutput, REQUESTED, Requested, credentials_step};
 pub(crate) use host::{Host, Pending};
 pub(crate) use mgmt_driver::{UNDECLARED, can_undo, check_implements, driver_of, plugin_of};
 pub(crate) use parameters::{ParameterCheck, check_hook_parameters, check_parameters, no_driver};
@@ -23,5 +25,6 @@ pub(crate) const CODES: &[&Code] = &[
     &crate::ports::SERVICE,
     &host::ARTIFACT,
     &bounds::TOO_MUCH,
+    &credentials::NO_CREDENTIALS,
     &crate::ports::REPLACED,
 ];

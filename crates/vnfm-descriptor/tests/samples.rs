@@ -37,6 +37,7 @@ const SAMPLES: &[&str] = &[
     "cnf-networks",
     "cnf-tosca-only",
     "cnf-volumes",
+    "vnf-a-cloud-integration",
     "vnf-a-ha-cluster",
     "vnf-a-k8s-cluster",
     "vnf-a-k8s-cluster-2",

@@ -12,7 +12,9 @@
 //! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, restore, cinder)
 //! links      networks that no stack contains (links)
 //! volumes    volumes that outlive their stack, and come into another (volumes)
-//! release    own stack? ─ delete, wait (retry a few times) ─ images
+//! credentials  logins for programs inside the instance (application_credentials)
+//! release    its application credentials ─ what their users created (leftovers) ─ own stack? ─ delete, wait (retry a few
+//!            times) ─ volumes of these users ─ images
 //! ```
 
 use crate::access::Access;
@@ -33,16 +35,19 @@ use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
 use crate::zone_reselection::{is_allowed, note_zones, try_other_zones};
-use crate::{glance, inventory, links, nova, plan, policy, retained_volumes, snapshots, user_data};
+use crate::{
+    application_credentials, glance, inventory, leftovers, links, nova, plan, policy,
+    retained_volumes, snapshots, user_data,
+};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, Clock, Convergence, InfraDriver, Links, OwnedResource, PortError, Power,
-    PowerChange, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim, VimCall,
-    VimReport, Volumes, Waited,
+    Allocation, Clock, Convergence, Credentials, InfraDriver, Links, OwnedResource, PortError,
+    Power, PowerChange, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim,
+    VimCall, VimReport, Volumes, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -236,6 +241,11 @@ impl InfraDriver for OpenStack {
     ) -> Result<(), PortError> {
         let cloud = self.cloud(cx);
         let name = stack_name(&cx.ownership.instance_id);
+        let had_credentials = application_credentials::revoke(cx, &cloud, &[]).await?;
+        let has_leftovers = had_credentials || !allocation.deployment.credentials.is_empty();
+        if has_leftovers {
+            leftovers::remove(cx, &cloud).await?;
+        }
         match heat::find(&cloud, &name).await? {
             None => {}
             Some(stack) if stack.belongs_to(&cx.ownership.installation_id) => {
@@ -253,6 +263,9 @@ impl InfraDriver for OpenStack {
                 );
                 cx.watcher.log("warn", "openstack", &text);
             }
+        }
+        if has_leftovers {
+            leftovers::remove_volumes(cx, &cloud).await?;
         }
         let packages = packages_with_images(&allocation.package, &release.handle);
         if !packages.is_empty() {
@@ -275,6 +288,19 @@ impl InfraDriver for OpenStack {
 
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
+    }
+
+    fn credentials(&self) -> Option<&dyn Credentials> {
+        Some(self)
+    }
+
+    async fn outputs(&self, cx: &VimCall<'_>) -> Result<KeyValuePairs, PortError> {
+        let cloud = self.cloud(cx);
+        let found = heat::find(&cloud, &stack_name(&cx.ownership.instance_id)).await?;
+        match found.filter(|stack| stack.belongs_to(&cx.ownership.installation_id)) {
+            Some(stack) => heat::outputs(&cloud, &stack).await,
+            None => Ok(KeyValuePairs::new()),
+        }
     }
 
     fn links(&self) -> Option<&dyn Links> {
@@ -311,7 +337,12 @@ impl InfraDriver for OpenStack {
         let images = images.iter().flat_map(uses);
         let networks = links::owned(&cloud, installation_id).await?;
         let volumes = retained_volumes::owned(&cloud, installation_id).await?;
-        let apart = stored.into_iter().chain(networks).chain(volumes);
+        let credentials = application_credentials::owned(&cloud, installation_id).await?;
+        let apart = stored
+            .into_iter()
+            .chain(networks)
+            .chain(volumes)
+            .chain(credentials);
         Ok(stacks.chain(images).chain(apart).collect())
     }
 

@@ -247,6 +247,19 @@ pub(crate) const APPLICATION_CREDENTIAL: Code = code(
     "register the VIM with user name and password (`vnfmctl vim update`)",
 );
 
+pub(crate) const CREDENTIAL_FOREIGN: Code = code(
+    "openstack.credential-foreign",
+    Refused,
+    "an application credential has the name of ours but not our description; it was not touched",
+    "find out who owns it, then delete it (`openstack application credential delete`) and retry",
+);
+pub(crate) const LEFTOVERS: Code = code(
+    "openstack.leftovers",
+    Unavailable,
+    "what programs inside the VNF created on the cloud is not deleted yet",
+    "look at the resource that the message names; a retry continues",
+);
+
 pub(crate) const NO_KEY: Code = code(
     "barbican.no-key",
     Refused,
@@ -276,6 +289,8 @@ pub const CODES: &[&Code] = &[
     &NO_ENDPOINT,
     &UNEXPECTED,
     &CONNECTION,
+    &CREDENTIAL_FOREIGN,
+    &LEFTOVERS,
     &REQUEST,
     &PACKAGE,
     &NO_FLAVOR,

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Ownership, PortError};
+use vnfm_types::KeyValuePairs;
 
 /// A stack still in creation this long after its time limit is abandoned.
 const GRACE: SignedDuration = SignedDuration::from_secs(15);
@@ -253,7 +254,32 @@ pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>,
     Ok(None)
 }
 
-/// The current state of a stack; `None` once it is deleted. Does not request outputs: we do not need them, and Heat
+#[derive(Deserialize)]
+struct WithOutputs {
+    #[serde(default)]
+    outputs: Vec<StackOutput>,
+}
+
+#[derive(Deserialize)]
+struct StackOutput {
+    output_key: String,
+    #[serde(default)]
+    output_value: Value,
+}
+
+/// The outputs of a stack, by name; those that Heat cannot resolve are null.
+pub(crate) async fn outputs(cloud: &Cloud<'_>, stack: &Stack) -> Result<KeyValuePairs, PortError> {
+    let action = format!("read the outputs of stack `{}`", stack.name);
+    let call = Call::get(stack.path(), action.as_str());
+    let reply = cloud.send(Service::Orchestration, &call).await?;
+    let shown: WithOutputs = member(reply, "stack", &action)?;
+    let outputs = shown.outputs.into_iter();
+    Ok(outputs
+        .map(|output| (output.output_key, output.output_value))
+        .collect())
+}
+
+/// The current state of a stack; `None` once it is deleted. Does not request outputs: it needs none, and Heat
 /// would ask Nova and Neutron for each.
 pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stack>, PortError> {
     let action = format!("look at stack `{}`", stack.name);

@@ -16,6 +16,7 @@ use crate::reply::Reply;
 use crate::unplaced_zones::UnplacedZones;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{Clock, PortError, Vim, VimLogin, Watcher};
@@ -33,6 +34,9 @@ pub(crate) enum Service {
     Image,
     KeyManager,
     Volume,
+    LoadBalancer,
+    /// Keystone, at the address of the VIM itself.
+    Identity,
 }
 
 impl Service {
@@ -45,6 +49,8 @@ impl Service {
             Self::Image => (&["image"], "/v2"),
             Self::KeyManager => (&["key-manager"], "/v1"),
             Self::Volume => (&["volumev3", "block-storage"], ""),
+            Self::LoadBalancer => (&["load-balancer"], "/v2.0"),
+            Self::Identity => (&["identity"], "/v3"),
         }
     }
 
@@ -67,6 +73,10 @@ pub(crate) struct Session {
     pub(crate) expires_at: Option<Timestamp>,
     /// Id of the project that the token is for.
     pub(crate) project: String,
+    /// Id of the VIM's user.
+    pub(crate) user: String,
+    /// URL of Keystone.
+    keystone: String,
 }
 
 struct CachedLogin {
@@ -129,6 +139,28 @@ impl Cloud<'_> {
         let session = Arc::new(self.log_in(&login.info).await?);
         self.sessions.insert(self.vim.name(), login, &session);
         Ok((session, true))
+    }
+
+    /// Whether Keystone accepts this application credential.
+    pub(crate) async fn accepts_credential(
+        &self,
+        id: &str,
+        secret: &Secret,
+    ) -> Result<bool, PortError> {
+        let (session, _) = self.session().await?;
+        let body = json!({"auth": {"identity": {
+            "methods": ["application_credential"],
+            "application_credential": {"id": id, "secret": secret.reveal()},
+        }}});
+        let action = format!("try application credential `{id}`");
+        let call = Call::post("/auth/tokens", body, action)
+            .repeatable()
+            .accepting(&[401, 404]);
+        let reply = send(&session.client, (&session.keystone, None), &call, self).await?;
+        if call.accepts(reply.status) {
+            return Ok(!matches!(reply.status, 401 | 404));
+        }
+        Err(refusal(&call.action, &reply))
     }
 
     async fn send_with(
@@ -197,7 +229,9 @@ impl Cloud<'_> {
         let call = Call::post("/auth/tokens", access.login(), action.as_str()).repeatable();
         let requested_at = self.clock.now();
         let reply = send(&client, (&access.endpoint, None), &call, self).await?;
-        if reply.status == 401 || reply.status == 403 {
+        // 404: a deleted application credential.
+        let is_unknown = reply.status == 404 && access.is_application_credential();
+        if reply.status == 401 || reply.status == 403 || is_unknown {
             let hint = format!(
                 "`vnfmctl vim update {}` with the right login, then retry",
                 self.vim.name()
@@ -246,11 +280,16 @@ impl Session {
                 .unwrap_or(requested_at),
             expires_at: body.expires_at,
             project: body.project.map(|project| project.id).unwrap_or_default(),
+            user: body.user.map(|user| user.id).unwrap_or_default(),
+            keystone: access.endpoint.clone(),
         }
     }
 
     /// The URL of a service, with its version and without a trailing slash.
     fn endpoint(&self, service: Service, vim: &str) -> Result<String, PortError> {
+        if service == Service::Identity {
+            return Ok(self.keystone.clone());
+        }
         let (types, version) = service.catalog_types();
         let all: Vec<&Endpoint> = self
             .catalog
@@ -350,13 +389,15 @@ struct TokenInfo {
     #[serde(default)]
     expires_at: Option<Timestamp>,
     #[serde(default)]
-    project: Option<Project>,
+    project: Option<Identified>,
+    #[serde(default)]
+    user: Option<Identified>,
     #[serde(default)]
     catalog: Vec<CatalogEntry>,
 }
 
 #[derive(Deserialize)]
-struct Project {
+struct Identified {
     id: String,
 }
 
@@ -387,7 +428,6 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn session(region: Option<&str>, interface: &str) -> Session {
         let body: TokenBody = serde_json::from_value(json!({"token": {

@@ -14,6 +14,7 @@
 //!         ├─ zone_reselection ─ other zones for servers that no host had room for
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
 //!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; restore: the return to them
+//!         ├─ application_credentials ─ logins for programs inside instances; leftovers: what these programs created
 //!         ├─ links ─────────── networks that outlive stacks
 //!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
@@ -22,6 +23,7 @@
 //! We use no OpenStack crate: none supports Heat, and we need few calls. `access.rs` lists the connection's members.
 
 mod access;
+mod application_credentials;
 mod barbican;
 mod base_hot;
 mod base_hot_sizes;
@@ -45,6 +47,7 @@ mod hot_text;
 mod image_body;
 mod inventory;
 mod keystone_login;
+mod leftovers;
 mod links;
 mod managed_links;
 mod neutron;

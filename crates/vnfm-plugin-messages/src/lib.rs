@@ -12,6 +12,7 @@
 //! `schemars` gives them JSON Schemas.
 
 pub mod changes;
+pub mod credential;
 pub mod declaration;
 pub mod effects;
 pub mod error;
@@ -22,6 +23,7 @@ pub mod secret;
 pub mod ssh;
 
 pub use changes::{Connectivity, FlavourChange, Heal, Operate, PackageChange, Scale, Snapshot};
+pub use credential::{AccessRule, Credential, CredentialRequest};
 pub use declaration::{Declaration, HookDeclaration};
 pub use effects::{Effects, NewVim};
 pub use error::{DriverError, ErrorKind, Failure, ServiceError};

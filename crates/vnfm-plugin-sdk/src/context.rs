@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
+use vnfm_plugin_messages::{Credential, CredentialRequest, Object};
 
 /// Level of a log line.
 ///
@@ -189,6 +190,42 @@ impl HookContext {
         BASE64_STANDARD.decode(content).map_err(|error| {
             ServiceError::new("artifact.read", ErrorKind::Broken, error.to_string())
         })
+    }
+
+    /// A login to the VIM for programs that run inside the VNF. It exists until the VNF instance is terminated, or the
+    /// operation that created it is rolled back. The same name yields the same login, also in later operations.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::CredentialRequest;
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let cx = TestHost::new().context();
+    /// let made = block_on(cx.credential(&CredentialRequest::new("cloud-provider"))).unwrap();
+    /// assert_eq!(made.id, "test-cloud-provider");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the VIM does not offer such logins, or does not allow its user to create them.
+    pub async fn credential(&self, wanted: &CredentialRequest) -> Result<Credential, ServiceError> {
+        self.call("vim.credential", as_json("vim.credential", wanted)?)
+            .await
+    }
+
+    /// The outputs of the instance's template on the VIM, by name: those of the Heat stack. They may contain secrets.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let cx = TestHost::new().output("pod_subnet", "subnet-1").context();
+    /// assert_eq!(block_on(cx.outputs()).unwrap()["pod_subnet"], "subnet-1");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the VIM does not respond.
+    pub async fn outputs(&self) -> Result<Object, ServiceError> {
+        self.call("vim.outputs", json!({})).await
     }
 
     /// Reports progress to the operator; `percent` above 100 counts as 100. Errors are ignored.

@@ -53,6 +53,8 @@
 //! | avoid repeating work after a crash | [`HookContext::step`] |
 //! | undo a hook when its operation is rolled back | [`Hooks::on_undo`] |
 //! | wait for a condition | [`HookContext::wait_until`] |
+//! | get a login to the VIM for programs inside the VNF | [`HookContext::credential`] |
+//! | know what the template of the package outputs | [`HookContext::outputs`] |
 //! | work on many hosts concurrently | [`join_all_limited`] |
 //! | test without a VNFM | [`testkit`] |
 //!
@@ -74,10 +76,11 @@ pub use ssh::{Ssh, Upload};
 pub use vnfm_plugin_messages::{self as messages, http, secret};
 #[doc(inline)]
 pub use vnfm_plugin_messages::{
-    Artifact, Command, ComputeResource, Connectivity, Dependent, DriverError, Effects, ErrorKind,
-    Failure, FlavourChange, Heal, HookRequest, HttpRequest, HttpResponse, Instance, Inventory,
-    NewVim, Object, Operate, Output, PackageChange, RegisteredVim, SCHEMA_VERSION, Scale,
-    ScriptProtocol, Secret, ServiceError, Snapshot, SshTarget, Vnfc, VnfcCp,
+    AccessRule, Artifact, Command, ComputeResource, Connectivity, Credential, CredentialRequest,
+    Dependent, DriverError, Effects, ErrorKind, Failure, FlavourChange, Heal, HookRequest,
+    HttpRequest, HttpResponse, Instance, Inventory, NewVim, Object, Operate, Output, PackageChange,
+    RegisteredVim, SCHEMA_VERSION, Scale, ScriptProtocol, Secret, ServiceError, Snapshot,
+    SshTarget, Vnfc, VnfcCp,
 };
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 

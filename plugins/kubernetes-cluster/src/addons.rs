@@ -1,13 +1,14 @@
 //! Add-ons of a cluster: manifests of the package, applied one after the other once the nodes are Ready.
 //!
 //! ```text
-//! read ─ fill in values ─ namespaces, definitions ─ Established ─ all other objects ─ until they are healthy ─► next add-on
+//! login to the cloud, if it uses it ─ read ─ fill in values ─ namespaces, definitions ─ Established ─ all other objects ─ until they are healthy ─► next add-on
 //! ```
 //!
 //! Values are put into the parsed manifest, each as one scalar: no value becomes structure. What healthy means, [`problem`]
 //! says. Applying is idempotent, so that the attempt after a crash, a new package and the action `apply_addons` repeat all of
 //! it. Objects that a new manifest no longer has stay.
 
+use crate::cloud_config;
 use crate::installer::{Installer, KUBECTL};
 use crate::machine::{FOLDER, Machine, quote};
 use crate::params::AddOn;
@@ -25,6 +26,9 @@ const LABEL: &str = "vnfm.dev/addon";
 const FIRST: &[&str] = &["Namespace", "CustomResourceDefinition"];
 /// The largest manifest, in bytes.
 const MAX_MANIFEST: usize = 4 << 20;
+/// Applies what the file named next has.
+const APPLY: &str =
+    "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply --server-side --force-conflicts -f";
 /// How long the objects of one add-on may take to be healthy, and the interval between two looks.
 pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_mins(5);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
@@ -42,12 +46,21 @@ pub(crate) async fn install(
     for addon in &installer.plan.addons {
         let text = format!("installing add-on {}", title(addon));
         installer.report(92, &text).await;
+        let mut addon = addon.clone();
+        addon
+            .values
+            .extend(cloud_config::values(installer.cx, &addon).await?);
+        let addon = &addon;
         let objects = read(installer.cx, addon).await?;
         let (first, others): (Vec<_>, Vec<_>) = objects
             .into_iter()
             .partition(|object| FIRST.iter().any(|kind| object["kind"] == *kind));
         for batch in [first, others] {
-            apply(master, &addon.name, &batch).await?;
+            if addon.cloud.is_some() {
+                apply_hidden(master, &batch).await?;
+            } else {
+                apply(master, &addon.name, &batch).await?;
+            }
             wait_until_healthy(master, &title(addon), &batch).await?;
         }
     }
@@ -131,7 +144,9 @@ fn fill_in(objects: &mut [Value], addon: &AddOn) -> Result<(), String> {
     for object in objects {
         fill_in_one(object, addon, &mut used);
     }
-    let mut unused = addon.values.keys().filter(|name| !used.contains(*name));
+    let is_optional = |name: &String| addon.cloud.is_some() && cloud_config::is_optional(name);
+    let given = addon.values.keys();
+    let mut unused = given.filter(|name| !used.contains(*name) && !is_optional(name));
     match unused.next() {
         Some(name) => Err(format!(
             "no scalar is `${{{name}}}`, for which there is a value"
@@ -162,6 +177,21 @@ fn fill_in_one(value: &mut Value, addon: &AddOn, used: &mut BTreeSet<String>) {
     }
 }
 
+/// Applies objects that hold a login: no file of the host gets them.
+async fn apply_hidden(master: &Machine<'_>, objects: &[Value]) -> Result<(), DriverError> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let (line, input) = (format!("{APPLY} -"), Secret::new(written(objects)));
+    master.run_with_input(PHASE, &line, input).await.map(drop)
+}
+
+/// Objects as a YAML stream.
+fn written(objects: &[Value]) -> String {
+    let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
+    format!("---\n{}\n", documents.join("\n---\n"))
+}
+
 /// Applies objects, as the file `name` of our folder on the host.
 pub(crate) async fn apply(
     master: &Machine<'_>,
@@ -172,10 +202,9 @@ pub(crate) async fn apply(
         return Ok(());
     }
     let path = format!("{FOLDER}/addon-{name}.yaml");
-    let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
-    let text = format!("---\n{}\n", documents.join("\n---\n"));
-    master.put(Upload::new(&path, text), PHASE).await?;
-    let line = format!("{KUBECTL} apply --server-side --force-conflicts -f {path}");
+    let text = Upload::new(&path, written(objects));
+    master.put(text, PHASE).await?;
+    let line = format!("{APPLY} {path}");
     master.run(PHASE, &line).await.map(drop)
 }
 

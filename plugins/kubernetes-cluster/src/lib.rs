@@ -23,6 +23,7 @@ mod addons;
 mod api;
 mod certificates;
 mod cidr;
+mod cloud_config;
 mod cluster;
 mod config;
 mod drain;

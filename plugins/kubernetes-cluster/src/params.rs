@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use vnfm_plugin_sdk::{Object, Secret};
+use vnfm_plugin_sdk::{AccessRule, Object, Secret};
 
 /// `additionalParams` of the instantiate request; other members are ignored.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -116,6 +116,37 @@ pub struct AddOn {
     /// Values for the manifest: each replaces the scalars that are `${NAME}`.
     #[serde(default)]
     pub values: BTreeMap<String, Scalar>,
+    /// For a program that uses the cloud, such as a cloud controller manager: it gets a login of its own.
+    pub cloud: Option<Cloud>,
+}
+
+/// The login and the configuration file of a program that uses the cloud.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cloud {
+    /// The program's format of the file; it replaces the scalars of the manifest that are `${CLOUD_CONFIG}`.
+    pub format: CloudFormat,
+    /// Sections of the file, each with its keys, over those with the login; `${output.NAME}` is an output of the stack.
+    #[serde(default)]
+    pub sections: BTreeMap<String, BTreeMap<String, Scalar>>,
+    /// Names of the login's roles; absent: those of the VIM's user.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// The requests that the login may send; absent: those that its roles allow.
+    #[serde(default)]
+    pub access_rules: Vec<AccessRule>,
+    /// When the login expires (RFC 3339); absent: never.
+    pub expires_at: Option<String>,
+}
+
+/// A program that uses the cloud from inside the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloudFormat {
+    /// `cloud.conf` of cloud-provider-openstack, also for Cinder CSI.
+    CloudProviderOpenstack,
+    /// `kuryr.conf` of Kuryr-Kubernetes.
+    KuryrKubernetes,
 }
 
 /// A value that is not composed of others.

@@ -36,6 +36,8 @@ pub(crate) struct FakeWorld {
     pub(crate) powerless: AtomicBool,
     /// The VIM can only stop all VNFCs of an instance.
     pub(crate) stops_only_all: AtomicBool,
+    /// Secrets of the logins on the VIM, by `INSTANCE/NAME`.
+    pub(crate) credentials: Mutex<BTreeMap<String, String>>,
     /// The instance of each snapshot on the VIM, by its id.
     pub(crate) stored: Mutex<BTreeMap<String, String>>,
     /// What each hook of a snapshot received about it.
@@ -287,7 +289,15 @@ impl InfraDriver for FakeVim {
         _: &Release,
     ) -> Result<(), PortError> {
         let id = cx.ownership.instance_id.clone();
-        self.0.call("release", |all| _ = all.remove(&id)).await
+        let logins = &self.0.credentials;
+        let effect = |all: &mut BTreeSet<String>| {
+            _ = all.remove(&id);
+            logins
+                .lock()
+                .unwrap()
+                .retain(|key, _| !key.starts_with(&id));
+        };
+        self.0.call("release", effect).await
     }
     async fn observe(
         &self,
@@ -334,6 +344,9 @@ impl InfraDriver for FakeVim {
     fn observes(&self) -> Option<&dyn Observes> {
         let can_tell = self.0.events.lock().unwrap().is_some();
         can_tell.then_some(self)
+    }
+    fn credentials(&self) -> Option<&dyn Credentials> {
+        Some(self)
     }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         (!self.0.powerless.load(SeqCst)).then_some(self)
@@ -402,6 +415,34 @@ impl Power for FakeVim {
         let effect = |_: &mut BTreeSet<String>| _ = states.lock().unwrap().insert(id, state);
         self.0.call("power", effect).await?;
         Ok(change.current.clone())
+    }
+}
+
+#[async_trait]
+impl Credentials for FakeVim {
+    async fn create_credential(
+        &self,
+        cx: &VimCall<'_>,
+        wanted: &CredentialRequest,
+        secret: &Secret,
+    ) -> Result<Credential, PortError> {
+        let key = format!("{}/{}", cx.ownership.instance_id, wanted.name);
+        let secret = secret.reveal().to_owned();
+        self.0.credentials.lock().unwrap().insert(key, secret);
+        self.0.call("credential", |_| ()).await?;
+        Ok(Credential::default())
+    }
+    async fn revoke_credentials(&self, cx: &VimCall<'_>, kept: &[&str]) -> Result<(), PortError> {
+        let prefix = format!("{}/", cx.ownership.instance_id);
+        let logins = &self.0.credentials;
+        let effect = |_: &mut BTreeSet<String>| {
+            let is_kept = |key: &str| {
+                key.strip_prefix(&prefix)
+                    .is_none_or(|name| kept.contains(&name))
+            };
+            logins.lock().unwrap().retain(|key, _| is_kept(key));
+        };
+        self.0.call("revoke", effect).await
     }
 }
 

@@ -32,6 +32,7 @@
 
 mod abandon;
 mod cascade;
+mod credentials;
 mod dependents;
 mod descriptor_shortage;
 mod events;

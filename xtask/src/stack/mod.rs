@@ -1,7 +1,7 @@
 //! `cargo xtask stack`: the real systems, started by the scripts in `tests/stack`.
 //!
 //! ```text
-//! openstack    Keystone, Glance, Placement, Nova, Neutron, Heat from Debian packages on 127.0.0.1;
+//! openstack    Keystone, Glance, Placement, Nova, Neutron, Heat, Barbican, Cinder, Octavia from Debian packages on 127.0.0.1;
 //!   │          the hypervisor is simulated, but each ACTIVE server has a real host at its address
 //! hosts        the LAN 10.77.0.0/24 of these hosts, with their binaries and images
 //! kubernetes   only a control plane with simulated nodes, for tests that need no hosts
@@ -143,6 +143,7 @@ pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
         ),
         ("VNFM_LIVE_ASSETS", binaries::folder(&cache)),
         ("VNFM_LIVE_IMAGES", binaries::images(&cache)),
+        ("VNFM_LIVE_KURYR", cache.join("kuryr")),
     ]
     .into_iter()
     .filter(|(_, path)| path.exists())
@@ -213,6 +214,7 @@ fn openstack_up(cache: &Path) -> Result<()> {
     up.env("OPENSTACK_HYPERVISOR", "1")
         .env("OPENSTACK_BARBICAN", "1")
         .env("OPENSTACK_CINDER", "1")
+        .env("OPENSTACK_OCTAVIA", "1")
         .env("OPENSTACK_CACHE", cache.join("openstack"))
         .env("HOST_BIN", binaries::folder(cache))
         .env("HOST_IMAGES", binaries::images(cache))

@@ -1,18 +1,20 @@
 //! The engine's side of a running hook: implements the host services.
 
 use super::bounds::CheckpointSizes;
+use super::credentials::{CredentialSecrets, Requested};
 use super::pinning::Login;
 use crate::context::Context;
 use crate::ports::{
     Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
-    InfraDriver, PinnedTarget, PortError, SecretJson, SshCommand, SshTarget, Watcher as _,
-    files_of, remote_file, wrong_call,
+    InfraDriver, Ownership, PinnedTarget, PortError, SecretJson, SshCommand, SshTarget,
+    Watcher as _, files_of, remote_file, wrong_call,
 };
 use crate::running_ops::RunningOp;
 use crate::vims::VimHandle;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,6 +34,14 @@ pub(crate) struct Host {
     pub(crate) infra: Arc<dyn InfraDriver>,
     pub(crate) pending: Pending,
     pub(crate) checkpoints: CheckpointSizes,
+    pub(crate) ownership: Ownership,
+    /// When the step ends.
+    pub(crate) deadline: Timestamp,
+    /// Whether the operation terminates the instance, and all its logins.
+    pub(crate) terminates: bool,
+    /// Logins from earlier operations.
+    pub(crate) earlier_credentials: CredentialSecrets,
+    pub(crate) requested: Requested,
     /// The step's span: a plugin may call from any thread.
     pub(crate) span: Span,
 }
@@ -124,6 +134,8 @@ impl Host {
             HookCall::Recall(key) => self.recall(&key).await,
             HookCall::Remember(key, value) => self.remember(key, value).await,
             HookCall::Sleep(seconds) => Ok(self.sleep(seconds).await),
+            HookCall::Credential(wanted) => self.credential(&wanted).await,
+            HookCall::Outputs => self.outputs().await,
             HookCall::Cancelled => Ok(json!({"cancelled": self.live.cancel_mode().is_some()})),
         }
     }

@@ -3,8 +3,8 @@
 use super::dependents;
 use super::op::Op;
 use crate::hooks::{
-    CheckpointSizes, Host, Pending, UNDECLARED, can_undo, check_effects, check_implements,
-    driver_of, plugin_of,
+    CheckpointSizes, HookCredentials, HookOutput, Host, Pending, Requested, UNDECLARED, can_undo,
+    check_effects, check_implements, driver_of, plugin_of,
 };
 use crate::patch::merge_patch;
 use crate::ports::{
@@ -17,25 +17,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::Hook;
+use vnfm_types::LcmOperationType;
 
 /// Calls hook `name` of `op`.
 ///
 /// # Errors
 ///
 /// The hook's error, or what kept it from running.
-pub(super) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
+pub(super) async fn run(
+    op: &Op,
+    name: &str,
+    inventory: &Inventory,
+) -> Result<HookOutput, PortError> {
     let Some(hook) = op.hook(name)? else {
-        return Ok(Effects::default());
+        return Ok(HookOutput::default());
     };
     let driver = driver_for(op, hook)?;
     warn_if_replaced(op, hook, &*driver);
-    let effects = call(op, hook, &*driver, request(op, hook, inventory).await?).await?;
+    let requested = Requested::default();
+    let request = request(op, hook, inventory).await?;
+    let effects = call(op, hook, (&*driver, &requested), request).await?;
     for vim in &effects.register_vims {
         let mut found = Redactor::default();
         found.add(&Value::Object(vim.access_info.clone()));
         op.live.add_secrets(&found);
     }
-    Ok(effects)
+    let credentials = HookCredentials {
+        credentials: requested.secrets(),
+    };
+    Ok(HookOutput {
+        effects,
+        credentials,
+    })
 }
 
 /// Undoes hook `name` of `op`; does nothing if the hook has no undo.
@@ -69,7 +82,8 @@ pub(super) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
     }
     let mut request = request(op, hook, inventory).await?;
     request.undo = true;
-    let effects = call(op, hook, &*driver, request).await?;
+    let requested = Requested::default();
+    let effects = call(op, hook, (&*driver, &requested), request).await?;
     if let Some(message) = effects.message {
         op.watcher().log("info", name, &message);
     }
@@ -128,7 +142,7 @@ fn warn_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
 async fn call(
     op: &Op,
     hook: &Hook,
-    driver: &dyn MgmtDriver,
+    (driver, requested): (&dyn MgmtDriver, &Requested),
     request: HookRequest,
 ) -> Result<Effects, PortError> {
     let name = &hook.operation;
@@ -160,6 +174,11 @@ async fn call(
         infra,
         pending: pending.clone(),
         checkpoints: CheckpointSizes::default(),
+        ownership: op.ownership.clone(),
+        deadline: op.deadline,
+        terminates: op.record.op.operation == LcmOperationType::Terminate,
+        earlier_credentials: op.deployment_before()?.credentials.clone(),
+        requested: requested.clone(),
         span: tracing::Span::current(),
     };
     let affected = request.dependents.clone();

@@ -32,8 +32,8 @@ pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookStat
     })
 }
 
-/// Records the plugins that served hooks of the deployment's package in this operation, in the deployment and in the
-/// metadata shown to clients.
+/// Records what the hooks of this operation leave: in the deployment the logins that they requested, and the plugins that
+/// served those of its package; the latter also in the metadata shown to clients.
 pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
     let is_new = deployment.leaves_package(&op.instance.vnf_pkg_id);
     let package = if is_new {
@@ -46,6 +46,9 @@ pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut 
     let states = rows.filter_map(|row| row.hook.as_ref());
     let began = states.map(|state| (state.implementation.clone(), state.driver.versioned_name()));
     deployment.plugins.extend(began);
+    let requested = op.hook_credentials();
+    let requested = requested.flat_map(|requested| requested.credentials);
+    deployment.credentials.extend(requested);
     if !deployment.plugins.is_empty() {
         metadata.insert(PLUGINS_MEMBER.to_owned(), json!(deployment.plugins));
     }

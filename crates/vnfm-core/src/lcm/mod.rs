@@ -60,6 +60,7 @@ mod grant_check;
 mod grant_request;
 pub mod heal;
 mod hook_call;
+mod hook_credentials;
 mod hook_journal;
 mod hook_vims;
 pub mod instantiate;

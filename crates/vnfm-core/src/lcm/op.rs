@@ -5,6 +5,7 @@ use super::operation::Operation;
 use super::step::{HookOf, Step, StepOutput};
 use crate::context::Context;
 use crate::deployment::Deployment;
+use crate::hooks::HookCredentials;
 use crate::ports::{
     Allocation, Change, Clock, Code, Effects, ErrorKind, Fence, InfraDriver, InstanceRecord,
     Inventory, JournalRow, OpRecord, Ownership, PACKAGE, PortError, StepStatus, Vim, VimCall,
@@ -100,6 +101,12 @@ impl Op {
         hooks
             .filter_map(|step| self.output_of(step).transpose())
             .collect()
+    }
+
+    /// The logins that the hooks that have run requested.
+    pub(super) fn hook_credentials(&self) -> impl Iterator<Item = HookCredentials> + '_ {
+        let hooks = self.operation.hooks().into_iter();
+        hooks.filter_map(|step| self.output_of(step).ok()?)
     }
 
     /// The resources of the instance as they were when this process claimed the operation.

@@ -29,6 +29,7 @@ pub(super) fn with_deployment(
     let mut deployment = reached.clone();
     let is_new_package = deployment.leaves_package(&op.instance.vnf_pkg_id);
     if let Some(noted) = record.deployment.as_ref().filter(|_| !is_new_package) {
+        deployment.credentials.clone_from(&noted.credentials);
         deployment.plugins.clone_from(&noted.plugins);
     }
     if let Some(info) = &mut record.vnf.instantiated_vnf_info {

@@ -2,6 +2,7 @@
 
 use super::grant;
 use super::hook_call;
+use super::hook_credentials;
 use super::op::Op;
 use super::step::{Direction, Step, StepKind, Undo, journaled, silent, versioned};
 use crate::ports::PortError;
@@ -18,12 +19,13 @@ pub(super) fn perform<'a>(
     match (step.kind, direction) {
         (StepKind::Grant, Direction::Forward) => journaled(grant::ask(op)),
         (StepKind::Hook(inventory, _), Direction::Forward) => Box::pin(async move {
-            let effects = hook_call::run(op, name, &inventory(op)?).await?;
-            versioned(name, 1, &effects)
+            let output = hook_call::run(op, name, &inventory(op)?).await?;
+            versioned(name, 1, &output)
         }),
-        (StepKind::Hook(inventory, _), Direction::Backward) => {
-            silent(async move { hook_call::undo(op, name, &inventory(op)?).await })
-        }
+        (StepKind::Hook(inventory, _), Direction::Backward) => silent(async move {
+            hook_call::undo(op, name, &inventory(op)?).await?;
+            hook_credentials::revoke(op, name).await
+        }),
         (StepKind::Work { run, .. }, Direction::Forward) => run(op),
         (StepKind::Work { undo, .. }, Direction::Backward) => match undo {
             Undo::By(undo) => undo(op),

@@ -96,6 +96,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let deployment = Deployment {
         vim_connection_info: current.vim_connection_info,
         plugins: current.plugins,
+        credentials: current.credentials,
         stopped_vnfcs: stopped_now(&record, instance, then),
         ..then.clone()
     };

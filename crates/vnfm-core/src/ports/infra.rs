@@ -8,6 +8,7 @@
 //! | its rollback | `converge` from the record to the deployment before |
 //! | start, stop | [`Power`], if the driver offers it |
 //! | store a state, return to it | [`Snapshots`], if the driver offers it |
+//! | logins for programs inside VNFs | [`Credentials`], if the driver offers it |
 //! | networks that outlive instances | [`Links`], if the driver offers it |
 //! | volumes that outlive instances | [`Volumes`], if the driver offers it |
 //! | nothing: the VIM itself, or someone else, changes VNFCs | [`Observes`], if the driver offers it; then `observe` |
@@ -36,14 +37,14 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`](super::Watcher::waiting) | yes |
 
 use super::{
-    Allocation, ClusterCapabilities, Code, Convergence, ErrorKind, Links, Observes, PortError,
-    Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
-    Volumes,
+    Allocation, ClusterCapabilities, Code, Convergence, Credentials, ErrorKind, Links, Observes,
+    PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall,
+    VimReport, Volumes,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vnfm_types::{VimConnectionInfo, VimPolicy};
+use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// A resource on a VIM tagged as ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,6 +255,21 @@ pub trait InfraDriver: Send + Sync {
     /// How it retains volumes and deletes them; `None`: it cannot.
     fn volumes(&self) -> Option<&dyn Volumes> {
         None
+    }
+
+    /// How it creates logins for programs inside VNFs; `None`: it cannot, and hooks get none.
+    fn credentials(&self) -> Option<&dyn Credentials> {
+        None
+    }
+
+    /// The outputs of the instance's template, by name; empty if it has none, or the VIM knows no outputs. May contain secrets.
+    ///
+    /// # Errors
+    ///
+    /// If the VIM does not respond.
+    async fn outputs(&self, cx: &VimCall<'_>) -> Result<KeyValuePairs, PortError> {
+        let _ = cx;
+        Ok(KeyValuePairs::new())
     }
 
     /// How it tells which instances change outside of operations; `None`: it cannot, and records follow only operations.

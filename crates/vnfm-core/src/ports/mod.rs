@@ -20,6 +20,7 @@ mod backoff;
 mod change;
 mod clock;
 mod cluster;
+mod credentials;
 mod error;
 mod event_scope;
 mod host;
@@ -58,6 +59,7 @@ pub use backoff::{Backoff, Expired};
 pub use change::{Change, SnapshotContents};
 pub use clock::{Clock, Waited};
 pub use cluster::{ClusterCapabilities, NodeCapabilities, Observed};
+pub use credentials::{AccessRule, Credential, CredentialRequest, Credentials, HookSecret};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
 pub use host::{

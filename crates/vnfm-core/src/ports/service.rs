@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_descriptor::Package;
+use vnfm_plugin_messages::CredentialRequest;
 
 /// A parsed call of a hook.
 #[derive(Clone, PartialEq)]
@@ -35,6 +36,10 @@ pub enum HookCall {
     Remember(String, Value),
     /// `sleep`: seconds, 0 to 3600.
     Sleep(f64),
+    /// `vim.credential`: creates a login to the VIM for programs inside the VNF, or returns the one of that name.
+    Credential(CredentialRequest),
+    /// `vim.outputs`: the outputs of the instance's template, by name.
+    Outputs,
     /// `cancelled`: whether the operation is being cancelled; returns `{"cancelled": true|false}`.
     Cancelled,
 }
@@ -103,6 +108,8 @@ impl HookCall {
                     .seconds
                     .clamp(0.0, MAX_PAUSE),
             ),
+            "vim.credential" => Self::Credential(shaped(service, request)?),
+            "vim.outputs" => Self::Outputs,
             "cancelled" => Self::Cancelled,
             other => {
                 let what = format!("unknown host service `{other}`");
@@ -125,6 +132,8 @@ impl HookCall {
             Self::Recall(_) => "checkpoint.get",
             Self::Remember(..) => "checkpoint.put",
             Self::Sleep(_) => "sleep",
+            Self::Credential(_) => "vim.credential",
+            Self::Outputs => "vim.outputs",
             Self::Cancelled => "cancelled",
         }
     }

@@ -8,6 +8,10 @@ mod cloud_user;
 #[expect(dead_code, reason = "the real cloud uses the rest")]
 mod credential;
 #[cfg(test)]
+mod credential_scenarios;
+#[cfg(test)]
+mod credentials;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod heal_faults;

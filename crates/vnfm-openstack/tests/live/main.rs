@@ -11,6 +11,11 @@ mod cloud_user;
 #[path = "../it/credential.rs"]
 mod credential;
 #[cfg(test)]
+#[path = "../it/credential_scenarios.rs"]
+mod credential_scenarios;
+#[cfg(test)]
+mod credentials;
+#[cfg(test)]
 mod engine_death;
 #[cfg(test)]
 mod heal;

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, pending, select};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,6 +68,7 @@ struct State {
     world: Option<Arc<dyn World>>,
     files: BTreeMap<String, Vec<u8>>,
     checkpoints: BTreeMap<String, Value>,
+    outputs: Map<String, Value>,
     calls: Vec<(String, Value)>,
     commands: Vec<String>,
     unknown_commands: Vec<String>,
@@ -194,6 +195,13 @@ impl TestHost {
     #[must_use]
     pub fn file(self, path: &str, content: impl Into<Vec<u8>>) -> Self {
         self.state().files.insert(path.into(), content.into());
+        self
+    }
+
+    /// Adds an output of the instance's template.
+    #[must_use]
+    pub fn output(self, name: &str, value: impl Into<Value>) -> Self {
+        self.state().outputs.insert(name.into(), value.into());
         self
     }
 
@@ -443,6 +451,8 @@ impl State {
                     .insert(text(request, "/key").into(), request["value"].clone());
                 Ok(json!({}))
             }
+            "vim.credential" => Ok(test_credential(text(request, "/name"))),
+            "vim.outputs" => Ok(Value::Object(self.outputs.clone())),
             "cancelled" => Ok(json!({ "cancelled": self.is_cancelled() })),
             _ => Err(refused(
                 service,
@@ -480,6 +490,14 @@ impl State {
         let missing = || refused("artifact.read", format!("the package has no file `{path}`"));
         self.files.get(path).cloned().ok_or_else(missing)
     }
+}
+
+/// The login `name` that the test host grants.
+fn test_credential(name: &str) -> Value {
+    json!({
+        "authUrl": "http://cloud.example/v3", "region": "RegionOne", "interface": "public", "projectId": "project-1",
+        "id": format!("test-{name}"), "secret": format!("secret of {name}"), "tag": "vnf-test",
+    })
 }
 
 fn refused(service: &str, detail: String) -> ServiceError {

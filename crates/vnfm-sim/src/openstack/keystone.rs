@@ -75,9 +75,7 @@ impl Keystone {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
                     let own = state.credentials.iter().filter(|(_, c)| c.user == id);
-                    let listed: Vec<Value> = own
-                        .map(|(key, c)| json!({ "id": key, "name": c.name }))
-                        .collect();
+                    let listed: Vec<Value> = own.map(|(_, c)| c.shown.clone()).collect();
                     Ok(Reply::json(
                         200,
                         &json!({ "application_credentials": listed }),
@@ -95,6 +93,12 @@ impl Keystone {
                             &format!("Could not find Application Credential: {key}."),
                         )
                     })
+                })
+            }
+            (&Method::DELETE, ["v3", "users", _, "access_rules", _]) => {
+                Route::new("keystone.access_rule_delete", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    Ok(Reply::empty(204))
                 })
             }
             (&Method::PATCH, ["v3", "users", _]) => {
@@ -166,10 +170,13 @@ impl Keystone {
                         "Application credentials cannot request a scope.",
                     ));
                 }
-                (
-                    by_credential(state, &identity["application_credential"]),
-                    true,
-                )
+                let credential = &identity["application_credential"];
+                let id = text(credential, "id");
+                if !id.is_empty() && !state.credentials.contains_key(id) {
+                    let message = format!("Could not find Application Credential: {id}.");
+                    return Err(error(404, &message));
+                }
+                (by_credential(state, credential), true)
             }
             ["token"] => (
                 state
@@ -252,14 +259,43 @@ impl Keystone {
             Uuid::new_v4().simple().to_string(),
             text(body, "name").to_owned(),
         );
-        let created = json!({ "application_credential": { "id": id, "name": name, "secret": secret, "unrestricted": body["unrestricted"] == true,
-            "expires_at": body["expires_at"], "roles": roles(false) } });
+        if self
+            .0
+            .state()
+            .credentials
+            .values()
+            .any(|c| c.user == user && c.name == name)
+        {
+            let message = format!(
+                "Conflict occurred attempting to store application_credential - Duplicate entry found with name {name}."
+            );
+            return Err(error(409, &message));
+        }
+        let own = roles(false);
+        let wanted = body["roles"].as_array().cloned();
+        let has = |role: &Value| {
+            own.as_array()
+                .is_some_and(|all| all.iter().any(|one| one["name"] == role["name"]))
+        };
+        if let Some(role) = wanted.iter().flatten().find(|role| !has(role)) {
+            let message = format!("Role {} is not defined", text(role, "name"));
+            return Err(error(404, &message));
+        }
+        let mut rules = body["access_rules"].clone();
+        for rule in rules.as_array_mut().into_iter().flatten() {
+            rule["id"] = json!(Uuid::new_v4().simple().to_string());
+        }
+        let shown = json!({ "id": id, "name": name, "description": body["description"], "unrestricted": body["unrestricted"] == true,
+            "expires_at": body["expires_at"], "roles": wanted.map_or(own, Value::from), "access_rules": rules });
+        let mut created = json!({ "application_credential": shown });
+        created["application_credential"]["secret"] = json!(secret);
         self.0.state().credentials.insert(
             id,
             Credential {
                 name,
                 secret,
                 user: user.to_owned(),
+                shown,
             },
         );
         Ok(Reply::json(201, &created))

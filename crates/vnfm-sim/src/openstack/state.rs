@@ -40,6 +40,8 @@ pub(crate) struct Credential {
     pub(crate) name: String,
     pub(crate) secret: String,
     pub(crate) user: String,
+    /// As Keystone shows it, without the secret.
+    pub(crate) shown: serde_json::Value,
 }
 
 #[derive(Debug, Clone)]

@@ -63,7 +63,7 @@ impl ResourceType {
     }
 }
 
-const TYPES: [ResourceType; 21] = [
+const TYPES: [ResourceType; 22] = [
     ResourceType {
         name: "OS::Nova::Server",
         required: &["flavor"],
@@ -214,6 +214,18 @@ const TYPES: [ResourceType; 21] = [
         name: "OS::Neutron::Trunk",
         required: &["port"],
         optional: &["name", "description", "admin_state_up", "sub_ports"],
+    },
+    ResourceType {
+        name: "OS::Octavia::LoadBalancer",
+        required: &["vip_subnet"],
+        optional: &[
+            "name",
+            "description",
+            "vip_address",
+            "provider",
+            "flavor",
+            "tags",
+        ],
     },
     ResourceType {
         name: "OS::Cinder::Volume",

@@ -1,6 +1,9 @@
 //! Add-ons and the smoke test of a new cluster.
 
+use crate::engine_side::CLOUD_SECRET;
 use crate::lab::Lab;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Effects, PortError};
 
@@ -99,4 +102,66 @@ async fn the_smoke_test_leaves_nothing() {
             .object("/api/v1/namespaces/vnfm-smoke-test")
             .is_none()
     );
+}
+
+const CLOUD: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: cloud-config, namespace: kube-system}\nstringData: {cloud.conf: '${CLOUD_CONFIG}'}\n\
+---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: cluster, namespace: kube-system}\ndata: {name: '${CLOUD_TAG}'}\n";
+
+/// The program gets a login of its own, in a Secret; neither a file of a host nor a command line has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_add_on_for_the_cloud_gets_a_login_that_no_host_keeps() {
+    let mut lab = Lab::empty().await;
+    lab.package
+        .insert("addons/cloud.yaml".to_owned(), CLOUD.into());
+    lab.boot_all().await;
+    let cloud = json!({
+        "format": "cloud-provider-openstack", "roles": ["member", "load-balancer_member"],
+        "sections": { "LoadBalancer": { "subnet-id": "${output.service_subnet}" } },
+    });
+    let addons =
+        json!([{ "name": "cloud-provider", "manifest": "addons/cloud.yaml", "cloud": cloud }]);
+    install(&lab, &json!({ "addons": addons })).await.unwrap();
+    let cluster = lab.cluster();
+    let secret = cluster
+        .object("/api/v1/namespaces/kube-system/secrets/cloud-config")
+        .unwrap();
+    let config = STANDARD.decode(secret["data"]["cloud.conf"].as_str().unwrap());
+    let config = String::from_utf8(config.unwrap()).unwrap();
+    assert!(
+        config.contains("application-credential-id = \"id-of-cloud-provider\""),
+        "{config}"
+    );
+    assert!(
+        config.contains("[LoadBalancer]\nsubnet-id = \"subnet-1\""),
+        "{config}"
+    );
+    let settings = cluster
+        .object("/api/v1/namespaces/kube-system/configmaps/cluster")
+        .unwrap();
+    assert_eq!(settings["data"]["name"], "vnf-1");
+    for call in lab.books.calls_named("host.exec") {
+        assert!(!call.subject.contains(CLOUD_SECRET), "{}", call.subject);
+    }
+    let files = lab.hosts.all_files();
+    assert!(!files.is_empty());
+    for file in files {
+        let content = STANDARD.decode(file["content"].as_str().unwrap()).unwrap();
+        let content = String::from_utf8_lossy(&content).into_owned();
+        assert!(!content.contains(CLOUD_SECRET), "{}", file["path"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_the_stack_lacks_is_named() {
+    let mut lab = Lab::empty().await;
+    lab.package
+        .insert("addons/cloud.yaml".to_owned(), CLOUD.into());
+    lab.boot_all().await;
+    let cloud = json!({ "format": "kuryr-kubernetes", "sections": { "neutron_defaults": { "pod_subnet": "${output.pods}" } } });
+    let addons = json!([{ "name": "kuryr", "manifest": "addons/cloud.yaml", "cloud": cloud }]);
+    let error = install(&lab, &json!({ "addons": addons }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.name(), "addon-invalid");
+    assert!(error.to_string().contains("no output `pods`"), "{error}");
 }

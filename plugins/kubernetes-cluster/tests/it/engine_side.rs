@@ -18,6 +18,9 @@ use vnfm_plugin_sdk::ServiceError;
 use vnfm_plugin_sdk::testkit::World;
 use vnfm_ssh::Ssh;
 
+/// Secret of the logins to the cloud.
+pub(crate) const CLOUD_SECRET: &str = "planted-cloud-secret";
+
 const NO_ANSWER: Code = Code {
     name: "lab.no-answer",
     kind: ErrorKind::Unavailable,
@@ -141,6 +144,11 @@ impl EngineSide {
                 self.messages.lock().unwrap().push(message);
                 Ok(json!({}))
             }
+            HookCall::Credential(wanted) => Ok(json!({
+                "authUrl": "http://cloud.example/v3", "region": "RegionOne", "interface": "public",
+                "projectId": "project-1", "id": format!("id-of-{}", wanted.name), "secret": CLOUD_SECRET, "tag": "vnf-1",
+            })),
+            HookCall::Outputs => Ok(json!({"service_subnet": "subnet-1"})),
             HookCall::Cancelled => Ok(json!({ "cancelled": false })),
             other => Err(wrong_call(other.service(), "not in this lab")),
         }

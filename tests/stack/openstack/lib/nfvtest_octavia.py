@@ -29,6 +29,10 @@ class Provider(provider_base.ProviderDriver):
                     model.provisioning_status.like("PENDING%"))
                 status[name] = [{"id": i, "provisioning_status": "DELETED"} if s == "PENDING_DELETE" else
                                 {"id": i, "provisioning_status": "ACTIVE", "operating_status": "ONLINE"} for i, s in rows]
+            gone = [row["id"] for row in status["loadbalancers"] if row["provisioning_status"] == "DELETED"]
+            for name in ("listeners", "pools") if gone else ():  # `DELETE ...?cascade=true` marks only the load balancer
+                children = api.get_session().query(KINDS[name].id).filter(KINDS[name].load_balancer_id.in_(gone))
+                status[name] += [{"id": i, "provisioning_status": "DELETED"} for (i,) in children]
             if any(status.values()):
                 driver_updater.DriverUpdater().update_loadbalancer_status(status)
 

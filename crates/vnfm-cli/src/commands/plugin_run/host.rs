@@ -15,7 +15,7 @@ use vnfm::descriptor::Package;
 use vnfm::outbound::Destinations;
 use vnfm::ports::{
     Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
-    PortError, SshCommand, SshTarget, Watcher, files_of, remote_file,
+    PortError, SshCommand, SshTarget, Watcher, files_of, remote_file, wrong_call,
 };
 use vnfm::{Hosts, SystemClock};
 
@@ -179,6 +179,10 @@ impl Host {
                 Ok(json!({}))
             }
             HookCall::Cancelled => Ok(json!({"cancelled": self.cancelled.load(Ordering::Relaxed)})),
+            HookCall::Credential(_) => Err(wrong_call(
+                "vim.credential",
+                "a run outside of a VNFM has no VIM",
+            )),
             // Progress and waiting: the trace line says it all.
             _ => Ok(json!({})),
         }

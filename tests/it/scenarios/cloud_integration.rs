@@ -1,0 +1,35 @@
+//! A cluster that uses its cloud: the stack's outputs reach the hook, and the cloud controller manager has a login of its own.
+
+use serde_json::Value;
+use vnfm_tests::testbed::VNF_A;
+
+use super::testbed;
+
+const SAMPLE: &str = "vnf-a-cloud-integration";
+
+#[test]
+fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
+    let (sim, testbed) = testbed(&[], "info");
+    let (_, request) = testbed.create_a(SAMPLE);
+    let request = request.to_string().replace("@LB_PROVIDER@", "amphora");
+    let request: Value = serde_json::from_str(&request).unwrap();
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let shown = testbed.server.ctl(&["vnf", "show", VNF_A]);
+    assert_eq!(
+        shown["metadata"]["addons"]["cloud-provider-openstack"],
+        "1.32.0"
+    );
+    assert_eq!(sim.calls("keystone.credential_create", "").len(), 1);
+    assert_eq!(sim.calls("keystone.credential_delete", "").len(), 0);
+    assert!(
+        sim.files().iter().all(|(_, path, text)| {
+            !String::from_utf8_lossy(text).contains("application-credential-secret")
+                || path.contains("etcd")
+        }),
+        "no host keeps the login in a file"
+    );
+    testbed.terminate_and_delete(VNF_A);
+    assert_eq!(sim.calls("keystone.credential_delete", "").len(), 1);
+    testbed.finish();
+    sim.assert_clean();
+}

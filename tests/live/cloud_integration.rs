@@ -1,0 +1,210 @@
+//! Services of a real cluster of VNF-A get load balancers of the real cloud by Kuryr, whose controller logs in with the
+//! credential that the VNFM created for it. A termination leaves nothing of that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use serde_json::{Value, json};
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::cluster_access::ClusterShell;
+use vnfm_tests::live::{optional_neighbour, skip};
+use vnfm_tests::programs::until;
+use vnfm_tests::real::Real;
+use vnfm_tests::sources::root;
+use vnfm_tests::testbed::VNF_A;
+
+const SAMPLE: &str = "vnf-a-cloud-integration";
+/// How long a load balancer may take.
+const BALANCED: Duration = Duration::from_mins(2);
+/// A login, and no program: the image of the controller cannot run here.
+const KURYR: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: kuryr-config, namespace: kube-system}\n\
+stringData: {kuryr.conf: '${CLOUD_CONFIG}'}\n";
+
+/// Kuryr's controller from a Python environment, killed on drop.
+struct Controller(Child);
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_service_has_a_load_balancer_and_a_termination_leaves_none() {
+    let Some(real) = Real::find() else { return };
+    let Some(kuryr) = optional_neighbour("VNFM_LIVE_KURYR") else {
+        return;
+    };
+    if !real.cloud().has("load-balancer") {
+        skip("the cloud has no Octavia; `cargo xtask stack up` starts it");
+        return;
+    }
+    let testbed = real.testbed();
+    let folder = tempfile::tempdir().unwrap();
+    let (id, request) = testbed.create_a(&package(folder.path(), &kuryr));
+    let op = testbed.instantiate(VNF_A, &with_kuryr(&request));
+    testbed.wait_for_state(&op, "COMPLETED");
+    testbed.assert_a_up(3);
+    let cluster = ClusterShell::connect(&testbed);
+    let _controller = start(&kuryr, &cluster, folder.path());
+
+    let tag = format!("vnf-{id}");
+    apply_service(&cluster, "web");
+    let balancer = until("the load balancer has its member", BALANCED, || {
+        balancer_with_member(&real.cloud(), &tag)
+    });
+    assert_eq!(balancer["name"], "default/web");
+    cluster.kubectl("delete service web").unwrap();
+    until("the load balancer is gone", BALANCED, || {
+        balancers(&real.cloud(), &tag).is_empty().then_some(())
+    });
+
+    apply_service(&cluster, "kept");
+    until("the second load balancer", BALANCED, || {
+        balancer_with_member(&real.cloud(), &tag)
+    });
+    testbed.terminate_and_delete(VNF_A);
+    assert_eq!(balancers(&real.cloud(), &tag), Vec::<Value>::new());
+    let addresses = real
+        .cloud()
+        .list("network", "/v2.0/floatingips", "floatingips");
+    assert_eq!(addresses, Vec::<Value>::new());
+    testbed.finish();
+    real.wait_until_clean();
+}
+
+/// The sample with Kuryr's definitions and the login as add-ons.
+fn package(folder: &Path, kuryr: &Path) -> String {
+    let from = root().join("vnfd-samples").join(SAMPLE);
+    let copied = Command::new("cp").arg("-r").arg(from).arg(folder).status();
+    assert!(copied.unwrap().success());
+    let package = folder.join(SAMPLE);
+    let addons = package.join("Files/kubernetes/addons");
+    fs::write(addons.join("kuryr.yaml"), KURYR).unwrap();
+    let mut definitions: Vec<PathBuf> = fs::read_dir(kuryr.join("crds"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    definitions.sort();
+    let texts = definitions
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap());
+    let text = texts.collect::<Vec<_>>().join("\n---\n");
+    fs::write(addons.join("kuryr-definitions.yaml"), text).unwrap();
+    let manifest = package.join("vnf-a-cloud-integration.mf");
+    let listed = fs::read_to_string(&manifest).unwrap();
+    let more = "\nSource: Files/kubernetes/addons/kuryr.yaml\nSource: Files/kubernetes/addons/kuryr-definitions.yaml\n";
+    fs::write(&manifest, format!("{}{more}", listed.trim_end())).unwrap();
+    package.to_str().unwrap().to_owned()
+}
+
+fn with_kuryr(request: &Value) -> Value {
+    let text = request.to_string().replace("@LB_PROVIDER@", "nfvtest");
+    let mut request: Value = serde_json::from_str(&text).unwrap();
+    let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
+    installation["addons"] = json!([
+        {"name": "kuryr-definitions", "manifest": "Files/kubernetes/addons/kuryr-definitions.yaml"},
+        {"name": "kuryr", "manifest": "Files/kubernetes/addons/kuryr.yaml", "cloud": {
+            "format": "kuryr-kubernetes",
+            "roles": ["member", "load-balancer_member"],
+            "sections": {
+                "DEFAULT": {"use_stderr": true},
+                "kubernetes": {
+                    "enabled_handlers": "service,endpoints,kuryrloadbalancer",
+                    "endpoints_driver_octavia_provider": "nfvtest",
+                },
+                "neutron_defaults": {
+                    "pod_subnet": "${output.pod_subnet}",
+                    "service_subnet": "${output.service_subnet}",
+                    "pod_security_groups": "${output.pod_security_group}",
+                    "external_svc_net": "${output.external_network}",
+                    "lbaas_activation_timeout": 60,
+                },
+                "octavia_defaults": {"member_mode": "L3"},
+            },
+        }},
+    ]);
+    request
+}
+
+/// Starts the controller with its file from the cluster, and a second one that says how it reaches the API server from here.
+fn start(kuryr: &Path, cluster: &ClusterShell, folder: &Path) -> Controller {
+    let secret = cluster.kubectl("-n kube-system get secret kuryr-config -o json");
+    let secret: Value = serde_json::from_str(&secret.unwrap()).unwrap();
+    let decoded = |text: &Value| BASE64.decode(text.as_str().unwrap()).unwrap();
+    let write = |name: &str, content: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, content).unwrap();
+        path.display().to_string()
+    };
+    let config = write("kuryr.conf", &decoded(&secret["data"]["kuryr.conf"]));
+    let shown = cluster.kubectl("config view --raw -o json").unwrap();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let (at, user) = (&shown["clusters"][0]["cluster"], &shown["users"][0]["user"]);
+    let ca = write("ca.crt", &decoded(&at["certificate-authority-data"]));
+    let certificate = write("admin.crt", &decoded(&user["client-certificate-data"]));
+    let key = write("admin.key", &decoded(&user["client-key-data"]));
+    let server = at["server"].as_str().unwrap();
+    let ports = [free_port(), free_port()];
+    let local = format!(
+        "[kubernetes]\napi_root = {server}\ntoken_file =\nssl_ca_crt_file = {ca}\nssl_verify_server_crt = true\n\
+         ssl_client_crt_file = {certificate}\nssl_client_key_file = {key}\n[health_server]\nport = {}\n\
+         [prometheus_exporter]\ncontroller_exporter_port = {}\n",
+        ports[0], ports[1]
+    );
+    let local = write("local.conf", local.as_bytes());
+    let log = fs::File::create(folder.join("controller.log")).unwrap();
+    // Certificates of the environment would take precedence over those of the configuration.
+    let child = Command::new(kuryr.join("bin/kuryr-k8s-controller"))
+        .args(["--config-file", &config, "--config-file", &local])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("HOME", folder)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    Controller(child)
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A Service whose endpoint is named by hand: no image of a pod is needed.
+fn apply_service(cluster: &ClusterShell, name: &str) {
+    let ports = json!([{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]);
+    let metadata = json!({"name": name, "namespace": "default"});
+    let spec = json!({"type": "LoadBalancer", "ports": ports});
+    cluster
+        .apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}));
+    let subsets = json!([{"addresses": [{"ip": "10.244.9.9"}], "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}]);
+    cluster.apply(
+        &json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets}),
+    );
+}
+
+fn balancers(cloud: &Cloud, tag: &str) -> Vec<Value> {
+    let path = format!("/v2.0/lbaas/loadbalancers?tags={tag}");
+    cloud.list("load-balancer", &path, "loadbalancers")
+}
+
+fn balancer_with_member(cloud: &Cloud, tag: &str) -> Option<Value> {
+    let balancer = balancers(cloud, tag).into_iter().next()?;
+    let pool = balancer["pools"][0]["id"].as_str()?;
+    let path = format!("/v2.0/lbaas/pools/{pool}/members");
+    let members = cloud.list("load-balancer", &path, "members");
+    let member = members.first()?;
+    assert_eq!(
+        (&member["address"], &member["protocol_port"]),
+        (&json!("10.244.9.9"), &json!(8080))
+    );
+    Some(balancer)
+}
