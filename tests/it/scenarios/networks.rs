@@ -105,6 +105,25 @@ fn pods_are_connected_to_another_network_and_back() {
         .filter(|row| row["kind"] == "Pod" && row["action"] == "REPLACE");
     assert_eq!((status, replaced.count()), (200, 2), "{plan:#}");
 
+    for (cps, says) in [
+        (json!([{"cpdId": "noCP"}]), "no connection point `noCP`"),
+        (
+            json!([{"cpdId": "noCP", "cpConfig": {"1": {}}}, {"cpdId": "other"}]),
+            "no connection point `noCP`, `other`",
+        ),
+        (json!([]), "`strange` is not a link of the instance"),
+    ] {
+        let link = json!({"id": "strange", "resourceId": "networks/data-2", "extCps": cps});
+        let request = json!({"extVirtualLinks": [link]});
+        let planned = json!({"operation": "CHANGE_EXT_CONN", "request": request});
+        let task = format!("/vnflcm/v2/vnf_instances/{id}/change_ext_conn");
+        for (path, body) in [(&path, planned), (&task, request)] {
+            let (status, problem) = testbed.server.http("POST", path, &body.to_string());
+            let text = problem.to_string();
+            assert_eq!((status, text.contains(says)), (422, true), "{text}");
+        }
+    }
+
     let op = testbed.begin(VNF, "change_ext_conn", &change);
     testbed.wait_for_state(&op, "COMPLETED");
     let second = info(&testbed);
