@@ -296,6 +296,7 @@ pub(crate) async fn status_error(action: &str, response: Response) -> RegistryEr
         408 | 429 | 500.. => RegistryError::unavailable(action, detail),
         _ => RegistryError::refused(action, detail),
     };
+    error.status = status.as_u16();
     if let Ok(body) = read(response, &POLICY).await {
         let quoted = String::from_utf8_lossy(&body);
         error.response = quoted.trim().chars().take(MAX_QUOTED).collect();

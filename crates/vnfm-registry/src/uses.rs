@@ -12,7 +12,7 @@
 //! two removals, the later one sees no use. An image that was in the registry without such a tag is somebody else's: it gets
 //! none, and is never deleted. What was interrupted is completed by the same call.
 
-use crate::error::RegistryError;
+use crate::error::{ErrorKind, RegistryError};
 use crate::push::{Content, Image};
 use crate::registry::{CATALOG, Call, Deleted, Payload, Registry, read_json, succeeded};
 use serde::Deserialize;
@@ -170,7 +170,7 @@ impl Registry {
             self.untag(repository, &removal).await?;
             return Ok(GivenUp::InUse);
         }
-        self.delete(repository, digest).await?;
+        self.delete_now(repository, digest).await?;
         let tags = self.tags(repository).await?;
         if tags.contains(&removal) {
             // An interrupted deletion may have left a tag of nothing.
@@ -178,7 +178,7 @@ impl Registry {
         } else if tags.is_empty() {
             let parts = image.blobs.iter().rev().filter(|blob| blob.manifest);
             for part in parts.filter(|part| part.digest != digest) {
-                self.delete(repository, &part.digest).await?;
+                self.delete_now(repository, &part.digest).await?;
             }
         }
         Ok(GivenUp::Deleted)
@@ -255,6 +255,18 @@ impl Registry {
         Err(RegistryError::refused(&action, detail))
     }
 
+    /// Deletes a manifest where deletion is allowed. Docker's registry answers 400 if tags change meanwhile.
+    async fn delete_now(&self, repository: &str, digest: &str) -> Result<(), RegistryError> {
+        let deleted = self.delete(repository, digest).await;
+        deleted.map(drop).map_err(|error| match error.status {
+            400 => RegistryError {
+                kind: ErrorKind::Unavailable,
+                ..error
+            },
+            _ => error,
+        })
+    }
+
     /// Deletes a tag. Many registries only delete manifests, with all their tags: there it names an empty one first.
     pub(crate) async fn untag(&self, repository: &str, tag: &str) -> Result<(), RegistryError> {
         let action = format!("delete `{repository}:{tag}` from the registry");
@@ -276,7 +288,7 @@ impl Registry {
         };
         succeeded(&action, self.send(&put).await?).await?;
         match self.digest(repository, tag).await? {
-            Some(nothing) => self.delete(repository, &nothing).await.map(drop),
+            Some(nothing) => self.delete_now(repository, &nothing).await,
             None => Ok(()),
         }
     }

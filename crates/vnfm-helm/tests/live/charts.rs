@@ -127,7 +127,7 @@ async fn a_hostile_chart_is_ended_or_gets_nothing() {
         let levels = ["bc", "cd", "de", "ef", "fg", "gh", "hi", "ij"];
         let level = |pair: &str| {
             let (from, to) = pair.split_at(1);
-            let alias = format!("*{}", from);
+            let alias = format!("*{from}");
             format!("{to}: &{to} [{}]\n", vec![alias; 16].join(", "))
         };
         let bomb = format!("b: &b [x, y]\n{}", levels.map(level).concat());
