@@ -28,6 +28,8 @@ use crate::world::runtime;
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples");
 /// Number of loads of each package.
 const LOADS: usize = 9;
+/// Packages that a command lints after its first one.
+const MORE_LINTS: usize = 32;
 /// Number of alternating runs of onboarding and `sha256sum`.
 const TURNS: usize = 3;
 const VDUS: usize = 500;
@@ -41,9 +43,9 @@ const LOOKS: u32 = 10_000;
 ///
 /// # Errors
 /// If a package cannot be created or is refused.
-pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
+pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
-    let mut figures = samples(&folder)?;
+    let mut figures = samples(programs, &folder)?;
     figures.extend(wide(&folder)?);
     figures.push(cached(&folder)?);
     let (stored, deflated) = (CompressionMethod::Stored, CompressionMethod::Deflated);
@@ -147,7 +149,7 @@ fn milliseconds(file: &Path) -> Result<f64> {
 }
 
 /// The sample with the largest archive.
-fn samples(folder: &TempDir) -> Result<Vec<Figure>> {
+fn samples(programs: &Path, folder: &TempDir) -> Result<Vec<Figure>> {
     let mut largest: Option<(String, Vec<u8>)> = None;
     for entry in std::fs::read_dir(SAMPLES)? {
         let path = entry?.path();
@@ -170,13 +172,33 @@ fn samples(folder: &TempDir) -> Result<Vec<Figure>> {
     let (name, bytes) = largest.context("no sample found")?;
     let file = folder.path().join("sample.csar");
     std::fs::write(&file, bytes)?;
-    let figure = format!("cold load of the largest sample, {name}");
-    Ok(vec![Figure::at_most(
-        30.0,
-        figure,
-        milliseconds(&file)?,
-        "ms",
-    )])
+    let cold = format!("cold load of the largest sample, {name}");
+    let lint = format!("vnfmctl lint of the largest sample, {name}");
+    let lints = |count: usize| {
+        let all = (0..LOADS).map(|_| lint_milliseconds(programs, &file, count));
+        median(all.collect::<Result<_>>()?)
+    };
+    let first = lints(1)?;
+    let each = (lints(1 + MORE_LINTS)? - first) / f64::from(u32::try_from(MORE_LINTS)?);
+    Ok(vec![
+        Figure::at_most(30.0, cold, milliseconds(&file)?, "ms"),
+        Figure::untargeted(lint.clone(), first, "ms"),
+        Figure::at_most(10.0, format!("{lint}: each more"), each, "ms"),
+    ])
+}
+
+/// Duration of the command for a package given `count` times, with the start of its process.
+fn lint_milliseconds(programs: &Path, file: &Path, count: usize) -> Result<f64> {
+    let began = Instant::now();
+    let output = Command::new(programs.join("vnfmctl"))
+        .arg("lint")
+        .args(vec![file; count])
+        .output()
+        .context("cannot start vnfmctl")?;
+    let elapsed = began.elapsed().as_secs_f64() * 1000.0;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "vnfmctl lint failed: {stderr}");
+    Ok(elapsed)
 }
 
 /// A descriptor of many VDUs and levels.

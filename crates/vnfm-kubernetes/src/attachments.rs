@@ -275,18 +275,32 @@ fn read_protocol(binding: &mut Binding<'_>, data: &CpProtocolData) -> Result<(),
 
 /// Refuses links with connection points that the flavour does not have.
 fn check_known(flavour: &Flavour, deployment: &Deployment) -> Result<(), PortError> {
-    if flavour.cps.is_empty() {
-        return Ok(());
-    }
+    let mut external = flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str());
+    let known: BTreeSet<&str> = flavour
+        .cps
+        .keys()
+        .map(String::as_str)
+        .chain(external.clone())
+        .collect();
     for link in &deployment.ext_virtual_links {
-        let mut named = link.ext_cps.iter().map(|data| &data.cpd_id);
-        if let Some(cpd) = named.find(|cpd| !flavour.cps.contains_key(*cpd)) {
-            let known = flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str());
-            let known: Vec<&str> = known.collect();
-            let what = format!("flavour `{}` has no connection point `{cpd}`", flavour.id);
-            let hint = format!("its external ones are: {}", known.join(", "));
-            return Err(link_error(&link.id, what).hint(hint));
+        let named = link.ext_cps.iter().map(|data| data.cpd_id.as_str());
+        let unknown: Vec<&str> = named.filter(|cpd| !known.contains(cpd)).collect();
+        if unknown.is_empty() {
+            continue;
         }
+        let unknown = unknown.join("`, `");
+        let what = format!(
+            "flavour `{}` has no connection point `{unknown}`",
+            flavour.id
+        );
+        let hint = match external.next() {
+            None => "it has none that can be connected: leave out `extVirtualLinks`".to_owned(),
+            Some(first) => {
+                let all: Vec<&str> = std::iter::once(first).chain(external).collect();
+                format!("its external ones are: {}", all.join(", "))
+            }
+        };
+        return Err(link_error(&link.id, what).hint(hint));
     }
     Ok(())
 }

@@ -246,10 +246,12 @@ impl InfraDriver for KubernetesDriver {
         if requested::wants_tests(allocation)? {
             chart_tests::run_all(cx, &session, (planned.0, planned.2)).await?;
         }
-        if let Some(other) = change.other {
-            let other = planned_as(cx, &session, &started(other), change.handle()).await?;
+        if let Some(before) = change.other {
+            let other = planned_as(cx, &session, &started(before), change.handle()).await?;
             let stages = resolve_plan(&session, &other).await?;
             prune_other(cx, &session, &handle, (&stages, &other.charts)).await?;
+            let kept = Some((&plan, &*allocation.package));
+            package_images::give_up(cx, &session, &before.package, kept).await?;
         }
         let namespaces = namespaces(&stages);
         wait_until_attached(cx, &session, &namespaces, &plan.attachments).await?;
@@ -280,7 +282,8 @@ impl InfraDriver for KubernetesDriver {
         for release in releases.iter().rev() {
             releases::uninstall(cx, &session, release, &namespace).await?;
         }
-        delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await
+        delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await?;
+        package_images::give_up(cx, &session, &allocation.package, None).await
     }
 
     async fn observe(
@@ -335,7 +338,10 @@ impl InfraDriver for KubernetesDriver {
         vim: &dyn Vim,
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
-        owned(&Session::new(vim, &self.clients), installation_id).await
+        let session = Session::new(vim, &self.clients);
+        let mut owned = owned(&session, installation_id).await?;
+        owned.extend(package_images::owned(&session, installation_id).await?);
+        Ok(owned)
     }
 }
 

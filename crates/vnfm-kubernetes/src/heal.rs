@@ -19,9 +19,11 @@ use crate::labels;
 use crate::object;
 use crate::owned::pods;
 use crate::ready::{condition_is, text};
+use crate::replicas::desired_pods;
 use crate::resolved::ResolvedObject;
 use crate::rollout::{self, check_stage, with_diagnostics};
 use crate::surplus::{pod_target, pods_of};
+use crate::virtual_machines::GROUP;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use jiff::SignedDuration;
 use kube::api::{DeleteParams, DynamicObject, Preconditions};
@@ -377,7 +379,8 @@ fn has_identity(pod: &Value) -> bool {
     )
 }
 
-/// Waits until every workload has its pods; its own status may be outdated.
+/// Waits until every workload has its pods; its own status may be outdated. That of a machine counts only if it was read
+/// after the machine's pod was ready: until then it may be that of the machine before.
 pub(crate) async fn wait_until_complete(
     cx: &VimCall<'_>,
     session: &Session<'_>,
@@ -403,9 +406,10 @@ pub(crate) async fn wait_until_complete(
         }
         (verdict, _) => verdict,
     };
-    match watch_until(cx, session, &feeds, check).await? {
-        WaitEnd::Done(()) => Ok(()),
-        WaitEnd::Expired { cache, reason } => {
+    let mut kinds = watched.iter().map(|one| &one.target.resource);
+    let rounds = 1 + usize::from(kinds.any(|kind| kind.group == GROUP));
+    for _ in 0..rounds {
+        if let WaitEnd::Expired { cache, reason } = watch_until(cx, session, &feeds, check).await? {
             let (object, reason) = match incomplete_workload(&cache, &watched, doomed) {
                 Some((target, reason)) => {
                     (target.to_string(), with_diagnostics(&cache, target, reason))
@@ -413,9 +417,10 @@ pub(crate) async fn wait_until_complete(
                 None => ("the VNF".to_owned(), reason),
             };
             let text = format!("at the deadline: {reason}");
-            Err(PortError::new(&NOT_READY, format!("heal {object}"), text).on(object))
+            return Err(PortError::new(&NOT_READY, format!("heal {object}"), text).on(object));
         }
     }
+    Ok(())
 }
 
 /// The first workload with fewer Ready pods than desired.
@@ -428,12 +433,7 @@ fn incomplete_workload<'a>(
         let target = &resolved.target;
         let namespace = target.namespace.as_deref();
         let object = cache.get(&target.resource, namespace, &target.name)?;
-        let pointer = match target.resource.kind.as_str() {
-            "Deployment" | "StatefulSet" | "ReplicaSet" => "/spec/replicas",
-            "DaemonSet" => "/status/desiredNumberScheduled",
-            _ => return None,
-        };
-        let desired = object.pointer(pointer).and_then(Value::as_u64).unwrap_or(1);
+        let desired = desired_pods(object)?;
         let works = |pod: &&Value| {
             text(pod, "/metadata/namespace") == namespace.unwrap_or_default()
                 && is_pod_of(pod, &target.resource.kind, &target.name)

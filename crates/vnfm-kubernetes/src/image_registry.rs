@@ -53,6 +53,11 @@ impl ImageRegistry {
         }))
     }
 
+    /// The path before that of each image.
+    pub(crate) fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
+    }
+
     /// The repository for an image with this path.
     pub(crate) fn repository(&self, path: &str) -> String {
         match &self.prefix {

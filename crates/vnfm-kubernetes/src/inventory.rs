@@ -14,7 +14,7 @@ use crate::labels;
 use crate::machine_addresses::{machine_of, with_addresses};
 use crate::owned::pods;
 use crate::ready::text;
-use crate::replicas::{has_replicas, replicas, vdu_of};
+use crate::replicas::{desired_pods, vdu_of};
 use crate::requested;
 use crate::services::add_services;
 use crate::storages::{Scope, add_storages};
@@ -117,15 +117,10 @@ pub(crate) fn is_incomplete<'a>(
 ) -> bool {
     let Some(flavour) = flavour else { return false };
     objects.any(|(target, object)| {
-        let kind = target.resource.kind.as_str();
-        let Some(vdu) = vdu_of(flavour, kind, &target.name) else {
+        let Some(vdu) = vdu_of(flavour, &target.resource.kind, &target.name) else {
             return false;
         };
-        let desired = if has_replicas(kind) {
-            replicas(object)
-        } else {
-            0
-        };
+        let desired = desired_pods(object).unwrap_or(0);
         let all = inventory.vnfc_resource_info.iter();
         (all.filter(|vnfc| vnfc.vdu_id == vdu.name).count() as u64) < desired
     })
@@ -252,7 +247,8 @@ mod tests {
             namespace: None,
             name: name.to_owned(),
         };
-        let (two, one) = (json!({"spec": {"replicas": 2}}), json!({"spec": {}}));
+        let (two, one) = (json!({"replicas": 2}), json!({}));
+        let (runs, halted) = (json!({"running": true}), json!({"running": false}));
         let with_pods = |pods: usize| Inventory {
             vnfc_resource_info: vec![
                 VnfcResourceInfo {
@@ -263,14 +259,17 @@ mod tests {
             ],
             ..Inventory::default()
         };
-        for (kind, name, object, pods, short) in [
+        for (kind, name, spec, pods, short) in [
             ("Deployment", vdu.name.as_str(), &two, 1, true),
             ("Deployment", vdu.name.as_str(), &two, 2, false),
             ("Deployment", vdu.name.as_str(), &one, 0, true),
             ("Deployment", vdu.name.as_str(), &one, 1, false),
             ("ConfigMap", vdu.name.as_str(), &one, 0, false),
             ("Deployment", "no-vdu", &two, 0, false),
+            ("VirtualMachine", vdu.name.as_str(), &halted, 0, false),
+            ("VirtualMachine", vdu.name.as_str(), &runs, 0, true),
         ] {
+            let object = &json!({"kind": kind, "spec": spec});
             let target = target(kind, name);
             let found = is_incomplete(
                 &with_pods(pods),

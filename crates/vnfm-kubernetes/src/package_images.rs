@@ -1,10 +1,14 @@
-//! The container images of a package: named in the plan as the VIM's registry has them, and pushed there before stage 1.
+//! The container images of a package: named in the plan as the VIM's registry has them, pushed there before stage 1, and
+//! deleted there with their last user.
 //!
 //! ```text
 //! plan      resolve   names become REGISTRY/PATH@DIGEST; which images are used
 //! register  check_registry  logs in
 //! preview   check     used images need a registry
 //! converge  push      used images, one after the other; what the registry has is skipped
+//!           give_up   images of the other package that the plan does not use
+//! release   give_up   all images of the package
+//! owned     uses      what the installation's instances use, as the registry's tags state it
 //! ```
 
 use crate::client::Session;
@@ -16,9 +20,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use vnfm_core::ports::{Allocation, Backoff, Expired, PortError, VimCall, Watcher};
+use vnfm_core::ports::{Allocation, Backoff, OwnedResource, PortError, VimCall, Watcher};
 use vnfm_descriptor::{OciImage, Package};
-use vnfm_registry::{Blob, Content, ErrorKind, Image, Pushed, Reference, Registry, RegistryError};
+use vnfm_registry::{
+    Blob, Content, ErrorKind, GivenUp, Image, ImageUse, ImageUser, Pushed, Reference, Registry,
+    RegistryError,
+};
 
 /// How long a push is retried while the registry fails, after its last success.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
@@ -104,51 +111,182 @@ pub(crate) async fn push(
     allocation: &Allocation,
 ) -> Result<(), PortError> {
     for found in used(plan, &allocation.package) {
-        // Read for each image: an update of the VIM reaches an operation in flight.
-        let Some((registry, to)) = session.registry().await? else {
+        let Some(location) = ImageLocation::find(cx, session, found).await? else {
             return Err(no_registry(session, found));
         };
-        let client = Registry::new(to, registry.access.clone())
-            .map_err(|error| port_error(session, error))?;
-        let image = image(found, repository(&registry, found));
-        let content = PackageContent {
-            package: Arc::clone(&allocation.package),
-            watcher: cx.watcher,
-            image: &image,
-            total: image.blobs.iter().map(|blob| blob.size).sum(),
-            done: AtomicU64::new(0),
+        let content = location.content(cx, &allocation.package);
+        let action = format!("push image `{}`", location.image.repository);
+        let attempt = || {
+            content.done.store(0, Ordering::Relaxed);
+            content.pushed(0);
+            location.client.push(&location.image, &content)
         };
-        let pushed = push_one(cx, session, &client, &content).await?;
-        report(cx, &image, &pushed);
+        let pushed = retried(cx, session, &action, attempt, removal).await?;
+        report(cx, &location.image, &pushed);
     }
     Ok(())
 }
 
-async fn push_one(
+/// Gives up the images of a package, but those that `plan` uses; the last user of an image deletes it. What the registry does
+/// not permit is logged.
+///
+/// # Errors
+///
+/// `Unavailable` while the registry fails; the same call continues.
+pub(crate) async fn give_up(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    client: &Registry,
-    content: &PackageContent<'_>,
-) -> Result<Pushed, PortError> {
-    let action = format!("push image `{}`", content.image.repository);
+    package: &Arc<Package>,
+    kept: Option<(&Plan, &Package)>,
+) -> Result<(), PortError> {
+    let key = |image: &OciImage| (Reference::parse(&image.name).path, image.digest.clone());
+    let kept = kept
+        .into_iter()
+        .flat_map(|(plan, package)| used(plan, package));
+    let mut seen: BTreeSet<_> = kept.map(key).collect();
+    for found in package.images() {
+        if !seen.insert(key(found)) {
+            continue;
+        }
+        let Some(location) = ImageLocation::find(cx, session, found).await? else {
+            return Ok(());
+        };
+        let content = location.content(cx, package);
+        let repository = &location.image.repository;
+        let action = format!("give up image `{repository}`");
+        let attempt = || {
+            location
+                .client
+                .give_up(&location.image, &location.user, &content)
+        };
+        let given_up = retried(cx, session, &action, attempt, |_| None).await;
+        let (level, text) = match given_up {
+            Ok(GivenUp::NotUsed | GivenUp::InUse) => continue,
+            Ok(GivenUp::Deleted) => ("info", "is deleted from the registry".to_owned()),
+            Ok(_) => ("warn", "stays: the registry allows no deletion".to_owned()),
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) => ("warn", format!("stays in the registry: {error}")),
+        };
+        let text = format!("image `{repository}@{}` {text}", found.digest);
+        cx.watcher.log(level, "kubernetes", &text);
+    }
+    Ok(())
+}
+
+/// The images that instances of an installation use, or have not finished to give up, one entry for each user. None if the
+/// login may not list the registry's repositories.
+///
+/// # Errors
+///
+/// The registry does not respond.
+pub(crate) async fn owned(
+    session: &Session<'_>,
+    installation: &str,
+) -> Result<Vec<OwnedResource>, PortError> {
+    let Some((registry, to)) = session.registry().await? else {
+        return Ok(Vec::new());
+    };
+    let host = registry.access.host();
+    let client = Registry::new(to, registry.access.clone());
+    let client = client.map_err(|error| port_error(session, error))?;
+    let found = match client.all_uses(registry.prefix()).await {
+        Err(error) if error.kind == ErrorKind::Refused => {
+            tracing::debug!(%error, "images omitted");
+            return Ok(Vec::new());
+        }
+        found => found.map_err(|error| port_error(session, error))?,
+    };
+    let own = found
+        .into_iter()
+        .filter(|(_, one)| one.user.installation == installation);
+    let resource = |(repository, one): (String, ImageUse)| OwnedResource {
+        kind: "Image".to_owned(),
+        id: format!("{host}/{repository}@{}", one.digest),
+        name: format!("{host}/{repository}:{}", one.tag),
+        instance_id: Some(one.user.instance),
+        snapshot_id: None,
+        link_id: None,
+    };
+    Ok(own.map(resource).collect())
+}
+
+/// An image of the package in the VIM's registry.
+struct ImageLocation {
+    client: Registry,
+    image: Image,
+    user: ImageUser,
+}
+
+impl ImageLocation {
+    /// Read for each image: an update of the VIM reaches an operation in flight. `None` if the VIM has no registry.
+    async fn find(
+        cx: &VimCall<'_>,
+        session: &Session<'_>,
+        found: &OciImage,
+    ) -> Result<Option<Self>, PortError> {
+        let Some((registry, to)) = session.registry().await? else {
+            return Ok(None);
+        };
+        let repository = repository(&registry, found);
+        let client = Registry::new(to, registry.access);
+        let client = client.map_err(|error| port_error(session, error))?;
+        let user = ImageUser {
+            installation: cx.ownership.installation_id.clone(),
+            instance: cx.ownership.instance_id.clone(),
+        };
+        let image = image(found, repository, user.clone());
+        Ok(Some(Self {
+            client,
+            image,
+            user,
+        }))
+    }
+
+    fn content<'a>(&'a self, cx: &VimCall<'a>, package: &Arc<Package>) -> PackageContent<'a> {
+        PackageContent {
+            package: Arc::clone(package),
+            watcher: cx.watcher,
+            image: &self.image,
+            total: self.image.blobs.iter().map(|blob| blob.size).sum(),
+            done: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Why a push has to be repeated: another instance was removing the image.
+fn removal(pushed: &Pushed) -> Option<String> {
+    let tag = pushed.removal.as_deref()?;
+    Some(format!(
+        "another instance to remove the image (tag `{tag}`)"
+    ))
+}
+
+/// Repeats a call while the registry fails, or `waits_for` names a reason; after a minute the error, or the result, stands.
+async fn retried<T, F: Future<Output = Result<T, RegistryError>>>(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    action: &str,
+    mut attempt: impl FnMut() -> F,
+    waits_for: impl Fn(&T) -> Option<String>,
+) -> Result<T, PortError> {
     let until = (cx.clock.now() + RETRY_PERIOD).min(cx.deadline);
     let mut backoff = Backoff::new(cx.clock, cx.watcher, until, RETRY_INTERVAL);
     loop {
-        content.done.store(0, Ordering::Relaxed);
-        content.pushed(0);
-        let pushing = client.push(content.image, content);
-        let error = match session.within_deadline(&action, pushing).await? {
-            Ok(pushed) => return Ok(pushed),
-            Err(error) => error,
+        let ended = session.within_deadline(action, attempt()).await?;
+        let reason = match &ended {
+            Ok(done) => waits_for(done),
+            Err(error) if error.kind == ErrorKind::Unavailable => {
+                let error = port_error(session, error.clone());
+                Some(format!("the registry to respond: {}", error.detail()))
+            }
+            Err(_) => None,
         };
-        let is_transient = error.kind == ErrorKind::Unavailable;
-        let error = port_error(session, error);
-        let reason = format!("the registry to respond: {}", error.detail());
-        if !is_transient {
-            return Err(error);
-        }
-        if let Err(Expired) = backoff.pause(&reason).await {
-            return Err(error);
+        let may_repeat = match reason {
+            Some(reason) => backoff.pause(&reason).await.is_ok(),
+            None => false,
+        };
+        if !may_repeat {
+            return ended.map_err(|error| port_error(session, error));
         }
     }
 }
@@ -160,6 +298,12 @@ fn report(cx: &VimCall<'_>, image: &Image, pushed: &Pushed) {
         digest,
         ..
     } = image;
+    if let Some(tag) = &pushed.removal {
+        let text = format!(
+            "`{repository}:{tag}` marks a removal of the image that does not end; if nothing carries it on, delete that tag"
+        );
+        cx.watcher.log("warn", "kubernetes", &text);
+    }
     if pushed.created {
         let text = format!("pushed image `{repository}@{digest}`");
         cx.watcher.log("info", "kubernetes", &text);
@@ -179,7 +323,7 @@ fn used<'a>(plan: &'a Plan, package: &'a Package) -> impl Iterator<Item = &'a Oc
     images.filter(move |image| plan.images.contains(&image.digest) && seen.insert(&image.name))
 }
 
-fn image(found: &OciImage, repository: String) -> Image {
+fn image(found: &OciImage, repository: String, user: ImageUser) -> Image {
     let blobs = found.blobs.iter().map(|blob| Blob {
         digest: blob.digest.clone(),
         media_type: blob.media_type.clone(),
@@ -194,6 +338,7 @@ fn image(found: &OciImage, repository: String) -> Image {
             .map(str::to_owned),
         digest: found.digest.clone(),
         blobs: blobs.collect(),
+        user: Some(user),
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::errors::MANIFEST;
 use crate::ready::text;
 use crate::requested;
-use crate::virtual_machines::REPLICA_SET;
+use crate::virtual_machines::{INSTANCE, MACHINE, REPLICA_SET, machines};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
@@ -29,6 +29,16 @@ pub(crate) fn stated_replicas(object: &Value) -> Option<u64> {
 /// `spec.replicas` of a workload; 1 if it states none.
 pub(crate) fn replicas(object: &Value) -> u64 {
     stated_replicas(object).unwrap_or(1)
+}
+
+/// How many pods a workload is to have, as far as its kind tells.
+pub(crate) fn desired_pods(workload: &Value) -> Option<u64> {
+    match text(workload, "/kind") {
+        kind if has_replicas(kind) => Some(replicas(workload)),
+        "DaemonSet" => workload.pointer("/status/desiredNumberScheduled")?.as_u64(),
+        MACHINE | INSTANCE => Some(machines(workload)),
+        _ => None,
+    }
 }
 
 /// The VDU that a workload runs: by its declared MCIO, by `properties.name`, or by the node template's name.

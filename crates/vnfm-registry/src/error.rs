@@ -24,6 +24,8 @@ pub struct RegistryError {
     pub detail: String,
     /// What the registry wrote; at most 300 characters, empty if nothing.
     pub response: String,
+    /// The HTTP status; 0 if there was no response.
+    pub(crate) status: u16,
 }
 
 impl RegistryError {
@@ -33,6 +35,7 @@ impl RegistryError {
             action: action.to_owned(),
             detail: detail.into(),
             response: String::new(),
+            status: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::access::Access;
 use crate::error::RegistryError;
-use crate::registry::{CALL_TIMEOUT, POLICY, call_error, status_error};
+use crate::registry::{CALL_TIMEOUT, CATALOG, POLICY, call_error, status_error};
 use serde::Deserialize;
 use vnfm_outbound::{Client, Method, Url, header::HeaderValue, read};
 use vnfm_types::Secret;
@@ -54,7 +54,8 @@ struct Issued {
     access_token: Option<Secret>,
 }
 
-/// The header that answers a challenge; the token is for pushing to, and deleting from, one repository, or for none.
+/// The header that answers a challenge; the token is for pushing to, and deleting from, one repository, for their list, or for
+/// none.
 pub(crate) async fn bearer(
     (client, access): (&Client, &Access),
     (realm, service): (&str, Option<&str>),
@@ -73,8 +74,12 @@ pub(crate) async fn bearer(
     if let Some(service) = service {
         url.query_pairs_mut().append_pair("service", service);
     }
-    if !repository.is_empty() {
-        let scope = format!("repository:{repository}:pull,push,delete");
+    let scope = match repository {
+        "" => None,
+        CATALOG => Some("registry:catalog:*".to_owned()),
+        _ => Some(format!("repository:{repository}:pull,push,delete")),
+    };
+    if let Some(scope) = scope {
         url.query_pairs_mut().append_pair("scope", &scope);
     }
     let request = client.request(Method::GET, url.as_str());

@@ -1,15 +1,16 @@
 //! An image, from its first blob to its tag.
 //!
 //! ```text
-//! HEAD manifest by digest ── there ──> only the tag
+//! HEAD manifest by digest ── there ──> only the tags
 //!   blobs, 4 at a time       HEAD ── there ──> skipped;  POST uploads ── PUT ?digest=, streamed
-//!   manifests                PUT by digest, what is referenced first
+//!   manifests                PUT by digest, what is referenced first; its own by the tag of the use (uses.rs)
 //!   tag                      PUT, unless it names another image already
 //! ```
 //! The registry verifies each digest. An interrupted push leaves blobs without a manifest; the next one skips them.
 
 use crate::error::RegistryError;
 use crate::registry::{Call, Payload, Registry, succeeded};
+use crate::uses::ImageUser;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use vnfm_outbound::{Body, Method, StatusCode};
 
@@ -27,6 +28,16 @@ pub struct Image {
     pub digest: String,
     /// Everything that it consists of; manifests after what they reference.
     pub blobs: Vec<Blob>,
+    /// Who uses it from the push on; `None`: it is never given up.
+    pub user: Option<ImageUser>,
+}
+
+impl Image {
+    /// The blob that its digest names.
+    pub(crate) fn manifest(&self) -> Option<&Blob> {
+        let mut manifests = self.blobs.iter().filter(|blob| blob.manifest);
+        manifests.find(|blob| blob.digest == self.digest)
+    }
 }
 
 /// A part of an image.
@@ -59,6 +70,8 @@ pub struct Pushed {
     pub created: bool,
     /// The digest of another image that has the tag, and keeps it.
     pub tag_taken_by: Option<String>,
+    /// The tag by which another user is removing the image: push it again once that is gone.
+    pub removal: Option<String>,
 }
 
 impl Registry {
@@ -72,24 +85,68 @@ impl Registry {
         image: &Image,
         content: &dyn Content,
     ) -> Result<Pushed, RegistryError> {
-        let existing = self.digest(&image.repository, &image.digest).await?;
-        if existing.is_none() {
+        let (repository, digest) = (&image.repository, &image.digest);
+        let found = self.digest(repository, digest).await?;
+        if let Some(other) = found.as_ref().filter(|found| *found != digest) {
+            let action = format!("push `{repository}@{digest}` to the registry");
+            let detail = format!("it states the digest `{other}` for that image");
+            return Err(RegistryError::refused(&action, detail));
+        }
+        let created = found.is_none();
+        if created {
             let blobs = image.blobs.iter().filter(|blob| !blob.manifest);
             let pushing: Vec<_> = blobs
                 .map(|blob| self.push_blob(image, blob, content))
                 .collect();
             let pushing = stream::iter(pushing).buffer_unordered(MAX_AT_ONCE);
             pushing.try_collect::<()>().await?;
-            for blob in image.blobs.iter().filter(|blob| blob.manifest) {
+            let manifests = image.blobs.iter().filter(|blob| blob.manifest);
+            for blob in manifests.filter(|blob| blob.digest != *digest) {
                 self.put_manifest(image, blob, &blob.digest, content)
                     .await?;
             }
         }
+        let removal = self.put_image(image, created, content).await?;
         let tag_taken_by = self.tag(image, content).await?;
         Ok(Pushed {
-            created: existing.is_none(),
+            created,
             tag_taken_by,
+            removal,
         })
+    }
+
+    /// Puts the image's own manifest, and with it the tag of its use; returns the tag of somebody else's removal. An image
+    /// that was there without a use is somebody else's, and gets none.
+    async fn put_image(
+        &self,
+        image: &Image,
+        created: bool,
+        content: &dyn Content,
+    ) -> Result<Option<String>, RegistryError> {
+        let (repository, digest) = (&image.repository, &image.digest);
+        let Some(own) = image.manifest() else {
+            return Ok(None);
+        };
+        let Some(user) = &image.user else {
+            if created {
+                self.put_manifest(image, own, digest, content).await?;
+            }
+            return Ok(None);
+        };
+        let mut uses = self.uses(repository, digest).await?;
+        if !created && uses.is_empty() {
+            return Ok(None);
+        }
+        let tag = user.use_tag(digest);
+        if created || !uses.has(&tag) {
+            self.put_manifest(image, own, &tag, content).await?;
+            uses = self.uses(repository, digest).await?;
+        }
+        let given_up = user.removal_tag(digest);
+        if uses.has(&given_up) {
+            self.untag(repository, &given_up).await?;
+        }
+        Ok(uses.removal(user).map(str::to_owned))
     }
 
     /// Tags the image; returns the digest of the one that has the tag.
@@ -98,11 +155,7 @@ impl Registry {
         image: &Image,
         content: &dyn Content,
     ) -> Result<Option<String>, RegistryError> {
-        let own = image
-            .blobs
-            .iter()
-            .find(|blob| blob.manifest && blob.digest == image.digest);
-        let (Some(tag), Some(own)) = (&image.tag, own) else {
+        let (Some(tag), Some(own)) = (&image.tag, image.manifest()) else {
             return Ok(None);
         };
         match self.digest(&image.repository, tag).await? {
@@ -161,7 +214,7 @@ impl Registry {
         Ok(())
     }
 
-    async fn put_manifest(
+    pub(crate) async fn put_manifest(
         &self,
         image: &Image,
         blob: &Blob,

@@ -3,12 +3,14 @@
 use crate::access::Access;
 use crate::error::RegistryError;
 use crate::login::{Challenge, bearer};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_outbound::header::{self, HeaderMap, HeaderValue};
 use vnfm_outbound::{
-    Body, Client, Destinations, Error, Method, Policy, Response, StatusCode, Url, error_chain, read,
+    Body, Client, Destinations, Error, Method, Policy, ReadError, Response, StatusCode, Url,
+    error_chain, read,
 };
 
 const MIB: u64 = 1 << 20;
@@ -24,6 +26,14 @@ pub(crate) const POLICY: Policy = Policy {
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// Manifests that a registry may return.
 const MANIFEST_TYPES: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
+/// Limits of a list of tags or repositories: some registries return all of it at once.
+const LIST_POLICY: Policy = Policy {
+    body: 16 * MIB,
+    values: 200_000,
+    ..POLICY
+};
+/// The list of all repositories, in place of a repository.
+pub(crate) const CATALOG: &str = "_catalog";
 /// Most characters of a response that an error quotes.
 const MAX_QUOTED: usize = 300;
 
@@ -260,6 +270,20 @@ pub(crate) async fn succeeded(action: &str, response: Response) -> Result<Respon
     Err(status_error(action, response).await)
 }
 
+/// The JSON of a list.
+pub(crate) async fn read_json<T: DeserializeOwned>(
+    action: &str,
+    response: Response,
+) -> Result<T, RegistryError> {
+    let body = read(response, &LIST_POLICY).await;
+    let body = body.map_err(|error| match error {
+        ReadError::Lost(_) => RegistryError::unavailable(action, error.to_string()),
+        _ => RegistryError::refused(action, error.to_string()),
+    })?;
+    serde_json::from_slice(&body)
+        .map_err(|error| RegistryError::refused(action, format!("its list is invalid: {error}")))
+}
+
 pub(crate) async fn status_error(action: &str, response: Response) -> RegistryError {
     let status = response.status();
     let detail = match status.as_u16() {
@@ -272,6 +296,7 @@ pub(crate) async fn status_error(action: &str, response: Response) -> RegistryEr
         408 | 429 | 500.. => RegistryError::unavailable(action, detail),
         _ => RegistryError::refused(action, detail),
     };
+    error.status = status.as_u16();
     if let Ok(body) = read(response, &POLICY).await {
         let quoted = String::from_utf8_lossy(&body);
         error.response = quoted.trim().chars().take(MAX_QUOTED).collect();

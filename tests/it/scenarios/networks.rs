@@ -66,6 +66,29 @@ fn sample_request(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// Plan and request name what the VNF does not have.
+fn refuses_unknown_connection_points(testbed: &Testbed, id: &str) {
+    for (cps, says) in [
+        (json!([{"cpdId": "noCP"}]), "no connection point `noCP`"),
+        (
+            json!([{"cpdId": "noCP", "cpConfig": {"1": {}}}, {"cpdId": "other"}]),
+            "no connection point `noCP`, `other`",
+        ),
+        (json!([]), "`strange` is not a link of the instance"),
+    ] {
+        let link = json!({"id": "strange", "resourceId": "networks/data-2", "extCps": cps});
+        let request = json!({"extVirtualLinks": [link]});
+        let planned = json!({"operation": "CHANGE_EXT_CONN", "request": request});
+        let plan = format!("/vnfm/v1/vnf_instances/{id}/plan");
+        let task = format!("/vnflcm/v2/vnf_instances/{id}/change_ext_conn");
+        for (path, body) in [(plan, planned), (task, request)] {
+            let (status, problem) = testbed.server.http("POST", &path, &body.to_string());
+            let text = problem.to_string();
+            assert_eq!((status, text.contains(says)), (422, true), "{text}");
+        }
+    }
+}
+
 /// The plan replaces both pods; the change connects them to the second network and says so.
 fn connects_both_pods_to_the_other(testbed: &Testbed, id: &str, change: &Value) {
     let body = json!({"operation": "CHANGE_EXT_CONN", "request": change});
@@ -125,6 +148,7 @@ fn pods_are_connected_to_another_network_and_back() {
     );
 
     let change = sample_request("change_ext_conn");
+    refuses_unknown_connection_points(&testbed, &id);
     connects_both_pods_to_the_other(&testbed, &id, &change);
 
     // The network of the next change vanishes; its rollback connects the pods as they were.

@@ -182,17 +182,24 @@ pub(super) fn merge_layout(
 }
 
 /// Merges the links of a request into those of an instance (SOL003 4.4.1.10, 4.4.1.11): a configuration replaces the one of
-/// the same CP and key on whichever link, a null removes it; what is not named stays.
+/// the same CP and key on whichever link, a null removes it; a CP without configurations moves as a whole. What is not named
+/// stays.
 ///
 /// # Errors
 ///
-/// A null for a configuration that the link does not have.
+/// A null for a configuration that the link does not have; a link that the instance does not have, without CPs.
 pub(super) fn merge_links(
     links: &mut Vec<ExtVirtualLinkData>,
     changes: &[ExtVirtualLinkData],
 ) -> Result<(), String> {
     for change in changes {
         for data in &change.ext_cps {
+            for link in links.iter_mut() {
+                let is_whole =
+                    |known: &VnfExtCpData| known.cp_config.is_empty() || data.cp_config.is_empty();
+                link.ext_cps
+                    .retain(|known| known.cpd_id != data.cpd_id || !is_whole(known));
+            }
             for (key, config) in &data.cp_config {
                 let from_all = config.is_some();
                 let mut was_there = false;
@@ -211,6 +218,12 @@ pub(super) fn merge_links(
             }
         }
         let at = links.iter().position(|link| link.id == change.id);
+        if at.is_none() && change.ext_cps.is_empty() {
+            let link = &change.id;
+            return Err(format!(
+                "extVirtualLinks `{link}` is not a link of the instance, and names no connection point to connect to it"
+            ));
+        }
         let at = at.unwrap_or_else(|| {
             links.push(ExtVirtualLinkData {
                 ext_cps: Vec::new(),
@@ -220,18 +233,17 @@ pub(super) fn merge_links(
         });
         merge_link(&mut links[at], change);
     }
-    for link in links.iter_mut() {
-        link.ext_cps.retain(|data| !data.cp_config.is_empty());
-    }
     links.retain(|link| !link.ext_cps.is_empty());
     Ok(())
 }
 
 fn remove_config(link: &mut ExtVirtualLinkData, cpd: &str, key: &str) -> bool {
     let mut removed = false;
-    for data in link.ext_cps.iter_mut().filter(|data| data.cpd_id == cpd) {
-        removed |= data.cp_config.remove(key).is_some();
-    }
+    link.ext_cps.retain_mut(|data| {
+        let was_there = data.cpd_id == cpd && data.cp_config.remove(key).is_some();
+        removed |= was_there;
+        !(was_there && data.cp_config.is_empty())
+    });
     removed
 }
 
@@ -242,6 +254,10 @@ fn merge_link(link: &mut ExtVirtualLinkData, change: &ExtVirtualLinkData) {
         link.ext_link_ports.push(port.clone());
     }
     for data in &change.ext_cps {
+        let only_removes = data.cp_config.values().all(Option::is_none);
+        if only_removes && !data.cp_config.is_empty() {
+            continue;
+        }
         let configs = data.cp_config.iter().filter(|(_, config)| config.is_some());
         let configs = configs.map(|(key, config)| (key.clone(), config.clone()));
         let known = link
@@ -442,6 +458,14 @@ mod tests {
                     link("b", "net-b", json!({"z": {"1": {}}})),
                 ]),
             ),
+            // A CP moves as a whole.
+            (
+                json!([link("b", "net-b", json!({"x": {}}))]),
+                json!([
+                    link("a", "net-a", json!({"y": {"1": {}}})),
+                    link("b", "net-b", json!({"z": {"1": {}}, "x": {}})),
+                ]),
+            ),
         ] {
             let (mut merged, change) = (first(), links(change));
             merge_links(&mut merged, &change).unwrap();
@@ -456,5 +480,23 @@ mod tests {
         let unknown = links(json!([link("b", "net-b", json!({"x": {"1": null}}))]));
         let error = merge_links(&mut first(), &unknown).unwrap_err();
         assert!(error.contains("`b` has no cpConfig `1` of `x`"), "{error}");
+        let mut unconfigured = links(json!([link("a", "net-a", json!({"x": {}, "y": {}}))]));
+        let change = links(json!([link("b", "net-b", json!({"x": {"1": {}}}))]));
+        merge_links(&mut unconfigured, &change).unwrap();
+        let expected = json!([
+            link("a", "net-a", json!({"y": {}})),
+            link("b", "net-b", json!({"x": {"1": {}}})),
+        ]);
+        assert_eq!(
+            unconfigured,
+            links(expected),
+            "a CP without configurations stays"
+        );
+        let without_cps = links(json!([link("d", "net-d", json!({}))]));
+        let error = merge_links(&mut first(), &without_cps).unwrap_err();
+        assert!(
+            error.contains("`d` is not a link of the instance"),
+            "{error}"
+        );
     }
 }

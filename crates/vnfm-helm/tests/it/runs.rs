@@ -170,6 +170,9 @@ async fn what_helm_says_last_is_quoted() {
             .to_string()
             .ends_with(": exit status: 7")
     );
+    let (_folder, helm) = program("kill -KILL $$");
+    let killed = template(&helm).await.unwrap_err().to_string();
+    assert!(killed.contains("signal: 9"), "{killed}");
 }
 
 #[tokio::test]

@@ -124,6 +124,19 @@ async fn a_hostile_chart_is_ended_or_gets_nothing() {
             );
             assert!(failed.to_string().len() < 4000);
         }
+        let levels = ["bc", "cd", "de", "ef", "fg", "gh", "hi", "ij"];
+        let level = |pair: &str| {
+            let (from, to) = pair.split_at(1);
+            let alias = format!("*{from}");
+            format!("{to}: &{to} [{}]\n", vec![alias; 16].join(", "))
+        };
+        let bomb = format!("b: &b [x, y]\n{}", levels.map(level).concat());
+        let files = [
+            ("values.yaml", bomb.as_str()),
+            ("templates/a.yaml", "{{ toYaml .Values }}"),
+        ];
+        let failed = template(&helm, &files, "{}").await.unwrap_err();
+        assert!(failed.to_string().len() < 4000, "{failed}");
         let reads = "a: {{ .Files.Get \"/etc/passwd\" | quote }}\nb: {{ .Files.Get \"../../../etc/passwd\" | quote }}\nc: {{ getHostByName \"localhost\" | quote }}\n";
         let rendered = template(&helm, &[("templates/a.yaml", reads)], "{}")
             .await

@@ -4,14 +4,14 @@ use crate::running::Running;
 use crate::support::{VNF, WEB_SERVER, World, deployment, package_of};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use vnfm_core::ports::{Allocation, Convergence, ErrorKind, InfraDriver as _};
+use vnfm_core::ports::{Allocation, Convergence, ErrorKind, InfraDriver as _, Recorded};
 
 fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
 /// A package whose Deployment uses `uses`, with the image `acme/web:1.0`; and the digest of the image.
-fn package(uses: &str) -> (Allocation, String) {
+pub(crate) fn package(uses: &str) -> (Allocation, String) {
     let config =
         br#"{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}"#;
     let layer = vec![0_u8; 1 << 20];
@@ -63,6 +63,12 @@ fn use_registry(world: &World, registry: &Running, password: &str) {
     });
 }
 
+async fn converged(world: &World, change: &Convergence<'_>) -> Recorded {
+    let cx = world.cx(60);
+    let converged = world.driver.converge(&cx, change, &Value::Null).await;
+    converged.unwrap()
+}
+
 async fn image_of_pod(world: &World) -> Value {
     let pods = world.api(
         "apps/v1",
@@ -99,17 +105,70 @@ async fn an_image_of_the_package_is_pushed_and_used_by_its_digest() {
         "{logs}"
     );
     client.delete("team/acme/web", &digest).await.unwrap();
-    let change = Convergence::create(&what);
-    let cx = world.cx(60);
-    world
-        .driver
-        .converge(&cx, &change, &Value::Null)
-        .await
-        .unwrap();
+    converged(&world, &Convergence::create(&what)).await;
     let pushed = client.digest("team/acme/web", &digest).await.unwrap();
     assert_eq!(pushed, Some(digest), "a repeated call completes it");
     world.terminate(&what, made.handle).await.unwrap();
     world.assert_nothing_left().await;
+}
+
+async fn has(registry: &Running, digest: &str) -> bool {
+    let client = registry.registry("hunter2");
+    let found = client.digest("team/acme/web", digest).await.unwrap();
+    found.is_some()
+}
+
+/// The instances that use images, as the driver lists them.
+async fn users(world: &World) -> Vec<String> {
+    let installation = &world.owner.installation_id;
+    let owned = world.driver.owned(&world.vim, installation).await.unwrap();
+    let images = owned.into_iter().filter(|one| one.kind == "Image");
+    images.filter_map(|one| one.instance_id).collect()
+}
+
+#[tokio::test]
+async fn an_image_is_deleted_with_its_last_user() {
+    let (Some(world), Some(registry)) = (World::start().await, Running::start(false).await) else {
+        return;
+    };
+    use_registry(&world, &registry, "hunter2");
+    let other = world.neighbour();
+    let (what, digest) = package("acme/web:1.0");
+    let first = world.instantiate(&what, 60).await.unwrap();
+    let second = other.instantiate(&what, 60).await.unwrap();
+    let mut both = [&world, &other].map(|one| one.owner.instance_id.clone());
+    both.sort();
+    assert_eq!(users(&world).await, both);
+    world.terminate(&what, first.handle).await.unwrap();
+    assert_eq!(users(&world).await, [other.owner.instance_id.clone()]);
+    assert!(has(&registry, &digest).await);
+
+    // The package that the other instance changes to does not use the image; its rollback pushes it again.
+    let (without, _) = package("localhost/busybox:1");
+    let change = Convergence::update(&second, &without).coming_from(&what);
+    let changed = converged(&other, &change).await;
+    assert!(!has(&registry, &digest).await);
+    let change = Convergence::update(&second, &what).coming_from(&without);
+    converged(&other, &change).await;
+    assert!(has(&registry, &digest).await);
+    other.terminate(&what, changed.handle).await.unwrap();
+    assert!(!has(&registry, &digest).await);
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_be_deleted_is_an_orphan_and_no_failure() {
+    let (Some(world), Some(registry)) = (World::start().await, Running::start(true).await) else {
+        return;
+    };
+    use_registry(&world, &registry, "hunter2");
+    let (what, digest) = package("acme/web:1.0");
+    let made = world.instantiate(&what, 60).await.unwrap();
+    world.terminate(&what, made.handle).await.unwrap();
+    let logs = world.seen.logs.lock().unwrap().concat();
+    assert!(logs.contains("the registry allows no deletion"), "{logs}");
+    assert!(has(&registry, &digest).await);
+    assert_eq!(users(&world).await, [world.owner.instance_id.clone()]);
 }
 
 #[tokio::test]

@@ -17,6 +17,9 @@ mod faults;
 #[path = "../live/heal.rs"]
 mod heal;
 #[cfg(test)]
+#[path = "../live/images.rs"]
+mod images;
+#[cfg(test)]
 mod invalid_manifests;
 #[cfg(test)]
 #[path = "../live/kubevirt.rs"]
@@ -39,6 +42,8 @@ mod pod_events;
 #[path = "../live/policy.rs"]
 mod policy;
 #[cfg(test)]
+mod registries;
+#[cfg(test)]
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]
@@ -49,6 +54,9 @@ mod requested;
 #[cfg(test)]
 #[path = "../live/retained_volumes.rs"]
 mod retained_volumes;
+#[cfg(test)]
+#[path = "../../../vnfm-registry/tests/it/running.rs"]
+mod running;
 #[cfg(test)]
 #[path = "../live/scale.rs"]
 mod scale;

@@ -1,4 +1,4 @@
-//! Registries that lead elsewhere: refused before anything is sent there.
+//! Registries that lead elsewhere, which is refused before anything is sent there; that lie; and whose responses have no end.
 
 use crate::image::image;
 use std::sync::{Arc, Mutex};
@@ -7,6 +7,11 @@ use tokio::net::TcpListener;
 use vnfm_outbound::Destinations;
 use vnfm_registry::{Access, ErrorKind, Login, Registry, RegistryError};
 use vnfm_types::Secret;
+
+/// Between head and body of an answer.
+const BODY: &str = "\r\n\r\n";
+/// At the end of an answer: its body does not end.
+const ENDLESS: &str = " endless";
 
 /// A server that answers each request with what `answer` makes of its first line, and keeps the requests.
 struct Server {
@@ -27,8 +32,19 @@ impl Server {
                 let request = String::from_utf8_lossy(&request[..length]).into_owned();
                 let head = answer(request.lines().next().unwrap_or_default());
                 log.lock().unwrap().push(request);
-                let text =
-                    format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+                if let Some(head) = head.strip_suffix(ENDLESS) {
+                    let text = format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n");
+                    let mut sent = stream.write_all(text.as_bytes()).await;
+                    while sent.is_ok() {
+                        sent = stream.write_all(&[b' '; 64 << 10]).await;
+                    }
+                    continue;
+                }
+                let (head, body) = head.split_once(BODY).unwrap_or((&head, ""));
+                let length = body.len();
+                let text = format!(
+                    "HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+                );
                 let _ = stream.write_all(text.as_bytes()).await;
             }
         });
@@ -130,4 +146,41 @@ async fn a_failing_registry_is_unavailable() {
         seen: Arc::default(),
     };
     assert_eq!(push_to(&closed).await.kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_registry_that_states_another_digest_is_refused() {
+    let other = format!("sha256:{:064}", 7);
+    let registry =
+        Server::start(move |_| format!("200 OK\r\nDocker-Content-Digest: {other}")).await;
+    let error = push_to(&registry).await;
+    assert_refused(&error, "it states the digest `sha256:0000", &nobody().await);
+    assert_eq!(registry.requests().len(), 1, "nothing is tagged");
+}
+
+#[tokio::test]
+async fn responses_without_end_are_cut_off() {
+    let registry = Server::start(|_| format!("500 Internal Server Error{ENDLESS}")).await;
+    let error = push_to(&registry).await;
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+    let registry = Server::start(|_| format!("200 OK{ENDLESS}")).await;
+    let access = Access::new(&format!("http://127.0.0.1:{}", registry.port)).unwrap();
+    let client = Registry::new(Destinations::anywhere(), access).unwrap();
+    let error = client.all_uses(None).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("list `_catalog`"), "{error}");
+}
+
+#[tokio::test]
+async fn lists_without_end_are_refused() {
+    let registry = Server::start(|_| {
+        let next = "Link: </v2/_catalog?last=a>; rel=\"next\"";
+        format!("200 OK\r\n{next}{BODY}{{\"repositories\": [\"a\"]}}")
+    })
+    .await;
+    let access = Access::new(&format!("http://127.0.0.1:{}", registry.port)).unwrap();
+    let client = Registry::new(Destinations::anywhere(), access).unwrap();
+    let error = client.all_uses(None).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    assert_eq!(registry.requests().len(), 100);
 }

@@ -57,6 +57,7 @@ pub(crate) fn image(layer: &[u8]) -> (Image, Blobs) {
         tag: Some("1.0".into()),
         digest: manifest.digest.clone(),
         blobs: vec![config, layer, manifest],
+        user: None,
     };
     (image, content)
 }

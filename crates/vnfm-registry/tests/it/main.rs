@@ -10,3 +10,5 @@ mod measured;
 mod real;
 #[cfg(test)]
 mod running;
+#[cfg(test)]
+mod uses;

@@ -1,4 +1,4 @@
-//! 1 GiB of layers, compared with a plain push by skopeo to the same kind of registry.
+//! 1 GiB of layers, compared with a plain push by skopeo to the same kind of registry: the median of five pairs.
 
 use crate::running::Running;
 use sha2::{Digest as _, Sha256};
@@ -12,6 +12,8 @@ use vnfm_registry::{Blob, Content, Image};
 
 const LAYERS: u64 = 4;
 const LAYER_BYTES: usize = 256 << 20;
+/// Pairs of pushes, in alternating order.
+const PAIRS: usize = 5;
 
 struct Layout(PathBuf);
 
@@ -77,6 +79,7 @@ fn image(layout: &Layout) -> Image {
         tag: Some("1.0".into()),
         digest,
         blobs,
+        user: None,
     }
 }
 
@@ -109,20 +112,34 @@ fn by_skopeo(layout: &Path, registry: &Running) -> Duration {
     began.elapsed()
 }
 
+async fn by_ours(layout: &Layout, image: &Image, registry: &Running) -> Duration {
+    let began = Instant::now();
+    let pushed = registry.registry("hunter2").push(image, layout).await;
+    assert!(pushed.unwrap().created);
+    began.elapsed()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "measures: writes 3 GiB, and needs a quiet machine"]
+#[ignore = "measures: writes 2 GiB at a time, and needs a quiet machine"]
 async fn a_gibibyte_is_pushed_at_least_at_0_8_of_skopeos_speed() {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout(folder.path().to_owned());
     let image = image(&layout);
-    let registry = Running::start(false).await.expect("it is installed");
-    let plain = by_skopeo(folder.path(), &registry);
-    drop(registry);
-    let registry = Running::start(false).await.expect("it is installed");
-    let began = Instant::now();
-    let pushed = registry.registry("hunter2").push(&image, &layout).await;
-    let ours = began.elapsed();
-    assert!(pushed.unwrap().created);
-    println!("skopeo {plain:?}, ours {ours:?}");
-    assert!(ours.as_secs_f64() * 0.8 <= plain.as_secs_f64());
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for pair in 0..PAIRS {
+        for ours_now in [pair % 2 == 0, pair % 2 != 0] {
+            let registry = Running::start(false).await.expect("it is installed");
+            if ours_now {
+                ours.push(by_ours(&layout, &image, &registry).await);
+            } else {
+                theirs.push(by_skopeo(folder.path(), &registry));
+            }
+        }
+        println!("skopeo {:?}, ours {:?}", theirs[pair], ours[pair]);
+    }
+    theirs.sort();
+    ours.sort();
+    let (plain, own) = (theirs[PAIRS / 2], ours[PAIRS / 2]);
+    println!("medians: skopeo {plain:?}, ours {own:?}");
+    assert!(own.as_secs_f64() * 0.8 <= plain.as_secs_f64());
 }
