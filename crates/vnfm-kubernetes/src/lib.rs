@@ -70,6 +70,7 @@ mod inventory;
 mod item;
 mod kept_namespace;
 mod kind_order;
+mod kubeconfig;
 mod labels;
 mod links;
 mod machine_addresses;

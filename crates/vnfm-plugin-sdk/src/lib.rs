@@ -75,9 +75,9 @@ pub use vnfm_plugin_messages::{self as messages, http, secret};
 #[doc(inline)]
 pub use vnfm_plugin_messages::{
     Artifact, Command, ComputeResource, Connectivity, Dependent, DriverError, Effects, ErrorKind,
-    Failure, FlavourChange, Heal, HookRequest, HttpRequest, HttpResponse, Instance, Inventory,
-    NewVim, Object, Operate, Output, PackageChange, RegisteredVim, SCHEMA_VERSION, Scale,
-    ScriptProtocol, Secret, ServiceError, Snapshot, SshTarget, Vnfc, VnfcCp,
+    Failure, FlavourChange, Heal, HookRequest, HttpRequest, HttpResponse, Instance, Instantiation,
+    Inventory, NewVim, Object, Operate, Output, PackageChange, RegisteredVim, SCHEMA_VERSION,
+    Scale, ScriptProtocol, Secret, ServiceError, Snapshot, SshTarget, Vnfc, VnfcCp,
 };
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 

@@ -55,7 +55,7 @@ pub(crate) use vim_call::{PACKAGE, PLAN_TOO_LARGE};
 pub use backoff::{Backoff, Expired};
 pub use change::{Change, SnapshotContents};
 pub use clock::{Clock, Waited};
-pub use cluster::{ClusterCapabilities, NodeCapabilities, Observed};
+pub use cluster::{ClusterCapabilities, IssuedKubeconfig, NodeCapabilities, Observed};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
 pub use host::{
@@ -67,9 +67,9 @@ pub use inventory::{Inventory, Recorded};
 pub use links::Links;
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
-    HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
-    HookPackageChange, HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver,
-    MgmtDrivers, NewVim, REPLACED, ScriptProtocol, replaced,
+    HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance,
+    HookInstantiation, HookOperate, HookPackageChange, HookRequest, HookScale, HookScriptRef,
+    HookSnapshot, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, ScriptProtocol, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
