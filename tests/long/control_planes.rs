@@ -18,8 +18,8 @@ const SAMPLE: &str = "vnf-a-ha-cluster";
 const ADDRESS: &str = "10.77.0.252";
 /// How long the API server may be unavailable after a power cut.
 const OUTAGE: Duration = Duration::from_mins(1);
-/// Limit for an operation on five hosts.
-const OPERATION: Duration = Duration::from_mins(8);
+/// Limit for an operation on five hosts; each restart of a static pod takes most of a minute.
+const OPERATION: Duration = Duration::from_mins(20);
 
 fn completes(testbed: &Testbed, op: &str) -> Duration {
     let began = Instant::now();
@@ -137,9 +137,10 @@ fn act(testbed: &Testbed, action: &str, params: &Value) -> Value {
 
 /// Scales the workers from two to four, and back.
 fn scale(testbed: &Testbed) {
-    for (level, nodes) in [(2, 7), (0, 5)] {
-        let aspect = format!("workers={level}");
-        let words = ["vnf", "scale_to_level", VNF_A, "--aspect", &aspect];
+    for (way, nodes) in [("--out", 7), ("--in", 5)] {
+        let words = [
+            "vnf", "scale", VNF_A, "--aspect", "workers", "--steps", "2", way,
+        ];
         let op = testbed.server.ctl(&words)["vnfLcmOpOccId"].clone();
         let took = completes(testbed, op.as_str().unwrap());
         println!("{nodes} nodes: {:.1} s", took.as_secs_f64());
@@ -156,7 +157,6 @@ fn three_control_planes_are_scaled_rotated_and_restored() {
     let testbed = real.testbed();
     begin(&testbed);
     scale(&testbed);
-    act(&testbed, "renew_certificates", &json!({}));
     act(&testbed, "rotate_ca", &json!({}));
     let passphrase = json!({ "etcd_passphrase": "a passphrase for the test" });
     let shown = act(&testbed, "backup", &passphrase);

@@ -4,6 +4,7 @@
 //! next request creates it again.
 
 use crate::client::Session;
+use crate::errors::UNEXPECTED;
 use crate::labels::FIELD_MANAGER;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -42,11 +43,16 @@ pub(crate) async fn issue(
             .create_token_request(ACCOUNT, &params, request)
             .await
     });
-    let status = created.await?.status.unwrap_or_default();
-    let kubeconfig = session.kubeconfig(Some(Secret::new(status.token))).await?;
+    let status = created.await?.status;
+    let issued = status.and_then(|status| Some((status.token?, status.expiration_timestamp?.0)));
+    let (token, expires_at) = issued.ok_or_else(|| {
+        let detail = "the response has no token";
+        PortError::new(&UNEXPECTED, action, detail).on(session.vim().to_owned())
+    })?;
+    let kubeconfig = session.kubeconfig(Some(Secret::new(token))).await?;
     Ok(IssuedKubeconfig {
         kubeconfig,
-        expires_at: status.expiration_timestamp.0,
+        expires_at,
     })
 }
 

@@ -201,7 +201,7 @@ impl<'a> Rotation<'a> {
             self.machine(node).put(upload, PHASE).await?;
         }
         self.on_all("trust", |_| file.clone()).await?;
-        self.restart("trust", &["kube-controller-manager"]).await
+        self.restart_managers("trust").await
     }
 
     /// Each control-plane node in turn, so that with several of them one always responds.
@@ -223,15 +223,16 @@ impl<'a> Rotation<'a> {
         let message = format!("all nodes trust the {which} CA alone");
         self.cx.progress(80, &message).await;
         self.on_all("keep", |_| which.to_owned()).await?;
-        self.restart("keep", &["kube-controller-manager"]).await
+        self.restart_managers("keep").await
     }
 
-    async fn restart(&self, phase: &str, components: &[&str]) -> Result<(), DriverError> {
-        for node in &self.plan.control_planes {
+    /// Restarts the controller managers, which take over from each other, at the same time.
+    async fn restart_managers(&self, phase: &str) -> Result<(), DriverError> {
+        let restarts = self.plan.control_planes.iter().map(|node| async move {
             let restarts = self.restarts(self.machine(node), phase);
-            restarts.all(components).await?;
-        }
-        Ok(())
+            restarts.all(&["kube-controller-manager"]).await
+        });
+        first_failure(join_all_limited(PARALLEL_HOSTS, restarts).await)
     }
 
     fn restarts(&self, host: Machine<'a>, phase: &str) -> Restarts<'a> {
