@@ -94,11 +94,7 @@ async fn the_smoke_test_leaves_nothing() {
         "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply",
     );
     assert!(applied >= 2, "network plugin and smoke test: {applied}");
-    assert!(
-        lab.cluster()
-            .object("/api/v1/namespaces/vnfm-smoke-test")
-            .is_none()
-    );
+    lab.assert_smoke_test_left_nothing();
 }
 
 impl Lab {
@@ -110,6 +106,13 @@ impl Lab {
         let all = all.as_object_mut().unwrap();
         all.extend(members.as_object().unwrap().clone());
         self.run(request, None).await.unwrap()
+    }
+
+    /// The namespace of the smoke test is gone, or goes: a simulated `kubectl delete` does not wait for its end.
+    fn assert_smoke_test_left_nothing(&self) {
+        let found = self.cluster().object("/api/v1/namespaces/vnfm-smoke-test");
+        let ends = |found: &Value| found["metadata"]["deletionTimestamp"].is_string();
+        assert!(found.as_ref().is_none_or(ends), "{found:#?}");
     }
 
     fn replicas(&self) -> Value {
@@ -132,9 +135,7 @@ async fn the_action_applies_add_ons_again_with_other_values() {
     assert_eq!(lab.replicas(), 3);
     assert_eq!(effects.metadata["addons"]["metrics"], "0.9.1");
     assert!(effects.register_vims.is_empty(), "the login stays");
-    let smoke_test = lab.cluster().object("/api/v1/namespaces/vnfm-smoke-test");
-    let ends = |found: &Value| found["metadata"]["deletionTimestamp"].is_string();
-    assert!(smoke_test.as_ref().is_none_or(ends), "{smoke_test:#?}");
+    lab.assert_smoke_test_left_nothing();
     assert_eq!(lab.books.violations(), [""; 0]);
 }
 
