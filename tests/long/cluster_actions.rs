@@ -171,6 +171,46 @@ fn renew_login(scenario: &Scenario) {
     scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
 }
 
+#[test]
+fn the_ca_is_replaced_while_pods_run() {
+    let Some(scenario) = Scenario::begin() else {
+        return;
+    };
+    rotate_ca(&scenario);
+    scenario.testbed.use_kubeconfig();
+    scenario.end();
+}
+
+/// Replaces the CA: every node trusts the new one alone, and pods that start afterwards reach the API server.
+fn rotate_ca(scenario: &Scenario) {
+    let ca = |host| Host::new(&scenario.real, host).inside("cat /etc/kubernetes/pki/ca.crt");
+    let old = ca(HOSTS[0]);
+    scenario.act("rotate_ca", &json!({}));
+    let new = ca(HOSTS[0]);
+    assert!(new != old && new.matches("BEGIN CERTIFICATE").count() == 1);
+    let issuer = "openssl x509 -noout -issuer -in /var/lib/kubelet/pki/kubelet-client-current.pem";
+    for host in HOSTS {
+        assert_eq!(ca(host), new, "{host}");
+        let issuer = Host::new(&scenario.real, host).inside(issuer);
+        assert!(issuer.contains("kubernetes-"), "{host}: {issuer}");
+        let (node, soon) = (host.to_lowercase(), Duration::from_mins(1));
+        scenario.inside.wait_until_ready(&node, true, soon);
+    }
+    scenario.testbed.server.ctl(&["vim", "check", CLUSTER]);
+    let vim = scenario.testbed.server.ctl(&["vim", "show", CLUSTER]);
+    assert_eq!(
+        vim["interfaceInfo"]["ssl_ca_cert"].as_str().unwrap().trim(),
+        new.trim()
+    );
+    let restart = "-n kube-system rollout restart deployment/coredns";
+    let status = "-n kube-system rollout status deployment/coredns --timeout=55s";
+    assert!(scenario.inside.kubectl(restart).is_some());
+    assert!(
+        scenario.inside.kubectl(status).is_some(),
+        "a new pod trusts the API server"
+    );
+}
+
 fn back_up_and_restore(scenario: &Scenario, next: &Path, master: &str) {
     scenario.import(HOSTS[0], &next.join("images"));
     let note = |text: &str| {

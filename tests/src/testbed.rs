@@ -247,6 +247,26 @@ impl Testbed {
         id
     }
 
+    /// Issues a kubeconfig for VNF-A's cluster, with which the cluster can be used, for half an hour; the token.
+    pub fn use_kubeconfig(&self) -> String {
+        let words = ["cluster", "kubeconfig", VNF_A, "--expires", "30m"];
+        let issued = self
+            .server
+            .ctl(&[&words[..], &["--reason", "a look"]].concat());
+        let expires: jiff::Timestamp = text(&issued["expiresAt"]).parse().unwrap();
+        let left = expires.duration_since(jiff::Timestamp::now()).as_secs();
+        assert!((1700..=1801).contains(&left), "{left} s");
+        let config: Value = serde_json::from_str(&text(&issued["kubeconfig"])).unwrap();
+        let file = self.folder.path().join("issued.kubeconfig");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let path = file.to_str().unwrap();
+        self.server
+            .ctl(&["vim", "register", "--name", "mine", "--config-file", path]);
+        self.server.ctl(&["vim", "check", "mine"]);
+        self.server.ctl(&["vim", "delete", "mine"]);
+        text(&config["users"][0]["user"]["token"])
+    }
+
     /// Instantiates VNF-B on VNF-A's cluster, after which VNF-A cannot be terminated.
     pub fn instantiate_b(&self, cluster: &str) {
         self.instantiate_b_from("vnf-b-cnf", cluster);

@@ -17,6 +17,7 @@ use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
 use crate::helm_account;
 use crate::inventory::{inventory, is_incomplete};
+use crate::kubeconfig;
 use crate::manifests::Plan;
 use crate::object::find_metadata;
 use crate::owned::owned;
@@ -37,9 +38,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory, Links, Observes,
-    OwnedResource, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
-    Vim, VimCall, VimReport, Volumes,
+    Allocation, ClusterCapabilities, Convergence, Granted, InfraDriver, Inventory,
+    IssuedKubeconfig, Links, Observes, OwnedResource, PortError, Power, Recorded, Release,
+    ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport, Volumes,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -140,6 +141,14 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<ClusterCapabilities, PortError> {
         let session = Session::for_tenant(vim, &self.clients, tenant)?;
         capabilities::capabilities(&session.with_helm(self.helm.as_ref())).await
+    }
+
+    async fn issue_kubeconfig(
+        &self,
+        vim: &dyn Vim,
+        seconds: u32,
+    ) -> Result<IssuedKubeconfig, PortError> {
+        kubeconfig::issue(&Session::new(vim, &self.clients), seconds).await
     }
 
     async fn preview(

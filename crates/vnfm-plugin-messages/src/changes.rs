@@ -1,4 +1,4 @@
-//! What only the request of some operations has: what is healed, scaled, stopped, stored, or changed.
+//! What only the request of some operations has: what is created, healed, scaled, stopped, stored, or changed.
 
 use crate::Object;
 use crate::inventory::Vnfc;
@@ -7,6 +7,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// What an instantiation creates, so that `instantiate_start` can refuse it before there is a server:
+///
+/// ```
+/// use vnfm_plugin_sdk::Instantiation;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({ "vnfcsToCreate": {"master": 3, "worker": 2} });
+/// let instantiation: Instantiation = from_value(json).unwrap();
+/// assert_eq!(instantiation.vnfcs_to_create["master"], 3);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "What an instantiation creates.")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Instantiation {
+    /// How many VNFCs are created, by VDU; known before they exist.
+    pub vnfcs_to_create: BTreeMap<String, u32>,
+}
 
 /// What a heal request asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -22,7 +22,9 @@ pub mod request;
 pub mod secret;
 pub mod ssh;
 
-pub use changes::{Connectivity, FlavourChange, Heal, Operate, PackageChange, Scale, Snapshot};
+pub use changes::{
+    Connectivity, FlavourChange, Heal, Instantiation, Operate, PackageChange, Scale, Snapshot,
+};
 pub use credential::{AccessRule, Credential, CredentialRequest};
 pub use declaration::{Declaration, HookDeclaration};
 pub use effects::{Effects, NewVim};

@@ -1,6 +1,8 @@
 //! The request of a hook: its instance and parameters, and what only some operations add.
 
-use crate::changes::{Connectivity, FlavourChange, Heal, Operate, PackageChange, Scale, Snapshot};
+use crate::changes::{
+    Connectivity, FlavourChange, Heal, Instantiation, Operate, PackageChange, Scale, Snapshot,
+};
 use crate::error::DriverError;
 use crate::inventory::{Inventory, Vnfc};
 use crate::{Object, SCHEMA_VERSION};
@@ -85,6 +87,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// Existing VNF instances on those VIMs; they are affected by changes to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<Dependent>,
+    /// What an instantiation creates; absent in every other operation, and from an older host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instantiation: Option<Instantiation>,
     /// Parameters of a heal; absent in every other operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal: Option<Heal<V>>,
@@ -149,6 +154,7 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             inputs: Object::new(),
             vims: Vec::new(),
             dependents: Vec::new(),
+            instantiation: None,
             heal: None,
             scale: None,
             operate: None,
@@ -201,6 +207,7 @@ impl HookRequest<Value> {
             inputs: self.inputs,
             vims: self.vims,
             dependents: self.dependents,
+            instantiation: self.instantiation,
             heal: self.heal,
             scale: self.scale,
             operate: self.operate,

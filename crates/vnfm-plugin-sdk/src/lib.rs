@@ -78,9 +78,9 @@ pub use vnfm_plugin_messages::{self as messages, http, secret};
 pub use vnfm_plugin_messages::{
     AccessRule, Artifact, Command, ComputeResource, Connectivity, Credential, CredentialRequest,
     Dependent, DriverError, Effects, ErrorKind, Failure, FlavourChange, Heal, HookRequest,
-    HttpRequest, HttpResponse, Instance, Inventory, NewVim, Object, Operate, Output, PackageChange,
-    RegisteredVim, SCHEMA_VERSION, Scale, ScriptProtocol, Secret, ServiceError, Snapshot,
-    SshTarget, Vnfc, VnfcCp,
+    HttpRequest, HttpResponse, Instance, Instantiation, Inventory, NewVim, Object, Operate, Output,
+    PackageChange, RegisteredVim, SCHEMA_VERSION, Scale, ScriptProtocol, Secret, ServiceError,
+    Snapshot, SshTarget, Vnfc, VnfcCp,
 };
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 

@@ -2,6 +2,7 @@
 //! operate request with `changeStateTo: STARTED`, which changes no server of a VNF that is STARTED.
 
 use crate::api::Api;
+use crate::authority;
 use crate::certificates;
 use crate::cluster::connect;
 use crate::etcd::{self, EtcdParams};
@@ -54,6 +55,8 @@ pub(crate) enum ClusterAction {
     ApplyAddons,
     /// Renews the certificates of the control plane.
     RenewCertificates,
+    /// Replaces the cluster's CA, and all certificates by it.
+    RotateCa,
     /// Renews the login of the VIM.
     RenewLogin,
     /// Takes an encrypted snapshot of etcd.
@@ -112,13 +115,17 @@ pub(crate) async fn end(
         // The API server need not respond.
         ClusterAction::Backup => etcd::back_up(cx, &plan, &params.etcd).await,
         ClusterAction::Restore => etcd::restore(cx, &plan, &params.etcd).await,
-        ClusterAction::Check | ClusterAction::RenewCertificates | ClusterAction::RenewLogin => {
+        ClusterAction::Check
+        | ClusterAction::RenewCertificates
+        | ClusterAction::RotateCa
+        | ClusterAction::RenewLogin => {
             let Some(api) = connect(cx, &mut plan).await? else {
                 return Ok(Effects::none().message("there is no cluster"));
             };
             logins::delete_old(cx, &plan, &request.instance).await?;
             match action {
                 ClusterAction::RenewCertificates => certificates::renew(cx, &plan, &api).await,
+                ClusterAction::RotateCa => authority::rotate(cx, &plan, &api).await,
                 ClusterAction::RenewLogin => logins::renew(cx, &plan, &api).await,
                 _ => check(cx, &plan, &api).await,
             }
@@ -126,24 +133,33 @@ pub(crate) async fn end(
     }
 }
 
-/// Undoes [`end`]. Only an upgrade can be taken back; what the others add does not need to be.
+/// Undoes [`end`]. Only an upgrade and the beginning of a CA's rotation can be taken back; what the others add does not need
+/// to be.
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::undo`] and [`etcd::undo_restore`].
+/// Those of [`upgrade::undo`], [`authority::undo`] and [`etcd::undo_restore`].
 pub(crate) async fn undo_end(
     cx: &HookContext,
     request: &HookRequest<OperateParams>,
 ) -> Result<Effects, DriverError> {
     let params = &request.additional_params;
-    if params.cluster_action == Some(ClusterAction::Restore) {
-        return etcd::undo_restore(cx).await;
+    let installation = &params.k8s_cluster_installation_param;
+    match params.cluster_action {
+        Some(ClusterAction::Restore) => etcd::undo_restore(cx).await,
+        Some(ClusterAction::RotateCa) => {
+            let mut plan = plan(cx, request, installation).await?;
+            match connect(cx, &mut plan).await? {
+                Some(api) => authority::undo(cx, &plan, &api).await,
+                None => Ok(Effects::none()),
+            }
+        }
+        Some(ClusterAction::Upgrade) => {
+            let plan = plan(cx, request, installation).await?;
+            upgrade::undo(cx, &plan).await
+        }
+        _ => Ok(Effects::none()),
     }
-    if params.cluster_action != Some(ClusterAction::Upgrade) {
-        return Ok(Effects::none());
-    }
-    let plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
-    upgrade::undo(cx, &plan).await
 }
 
 /// Refuses a change of the package whose upgrade is not possible, as far as the old package and the request can tell.

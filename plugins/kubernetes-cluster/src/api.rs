@@ -455,7 +455,7 @@ impl Api<'_> {
         let mut failed = 0;
         loop {
             let reason = match self.cx.http(request.clone()).await {
-                Ok(response) if !is_transient(&response) => {
+                Ok(response) if !is_transient(&response) || is_last_refusal(&response, failed) => {
                     let body = serde_json::from_str(&response.body);
                     let body = body.unwrap_or_else(|_| Value::Object(Map::new()));
                     return Ok(Response {
@@ -480,10 +480,17 @@ impl Api<'_> {
     }
 }
 
-/// Whether an API server responds like this only while it starts: behind a proxy, or until it has loaded its roles.
+/// Whether an API server may respond like this while it starts: behind a proxy, or until it has loaded roles and bindings. Our
+/// login has all rights, but may have lost them.
 fn is_transient(response: &HttpResponse) -> bool {
-    let has_no_roles = response.body.contains("RBAC: ") && response.body.contains(" not found");
-    matches!(response.status, 502..=504) || (response.status == 403 && has_no_roles)
+    let has_no_right =
+        response.body.contains(" is forbidden: User ") && response.body.contains(" cannot ");
+    matches!(response.status, 502..=504) || (response.status == 403 && has_no_right)
+}
+
+/// A refusal of the last attempt is no matter of time.
+fn is_last_refusal(response: &HttpResponse, failed: u32) -> bool {
+    response.status == 403 && failed == MAX_FAILURES
 }
 
 fn node_path(name: &str) -> String {
@@ -513,10 +520,13 @@ mod tests {
     #[test]
     fn an_api_server_that_starts_knows_no_roles_yet() {
         let starting = r#"{"message":"pods is forbidden: User \"u\" cannot get resource \"pods\": RBAC: clusterrole.rbac.authorization.k8s.io \"cluster-admin\" not found"}"#;
-        let forbidden =
+        let no_bindings =
             r#"{"message":"pods is forbidden: User \"u\" cannot get resource \"pods\""}"#;
+        let forbidden =
+            r#"{"message":"pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\""}"#;
         for (status, body, transient) in [
             (403, starting, true),
+            (403, no_bindings, true),
             (403, forbidden, false),
             (404, starting, false),
             (503, "", true),

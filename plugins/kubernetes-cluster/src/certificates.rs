@@ -123,12 +123,12 @@ pub(crate) async fn renew(
     for node in &plan.control_planes {
         cx.progress(10, &format!("renewing the certificates on `{}`", node.name))
             .await;
-        let renewal = Renewal {
+        let restarts = Restarts {
             api,
             host: Machine::new(cx, plan, node),
-            id: &id,
+            id: id.clone(),
         };
-        renewal.run().await?;
+        restarts.renew().await?;
     }
     let effects = show(cx, plan, Effects::none()).await?;
     let message = format!(
@@ -153,32 +153,42 @@ pub(crate) async fn operation_id(
     Ok(id)
 }
 
-/// The renewal on one control-plane node.
-struct Renewal<'a> {
-    api: &'a Api<'a>,
-    host: Machine<'a>,
-    id: &'a str,
+/// The restarts of static pods on one control-plane node.
+pub(crate) struct Restarts<'a> {
+    pub(crate) api: &'a Api<'a>,
+    pub(crate) host: Machine<'a>,
+    /// The label's value: letters, digits and `-`.
+    pub(crate) id: String,
 }
 
-impl Renewal<'_> {
-    async fn run(&self) -> Result<(), DriverError> {
+impl Restarts<'_> {
+    /// Renews the certificates, and restarts all components.
+    async fn renew(&self) -> Result<(), DriverError> {
         self.host.reach_node().await?;
         let components = self.host.kubernetes(PHASE, "components").await?;
         let components: Vec<_> = components.split_whitespace().collect();
         let mut is_renewed = false;
+        for component in &components {
+            is_renewed |= self.is_restarted(component).await?;
+        }
+        if !is_renewed {
+            self.host.step(PHASE, "kubeadm certs renew all").await?;
+        }
+        self.all(&components).await
+    }
+
+    /// Restarts these components one after the other, except those that have been restarted with this label.
+    ///
+    /// # Errors
+    ///
+    /// `timed-out` if one is not Ready.
+    pub(crate) async fn all(&self, components: &[&str]) -> Result<(), DriverError> {
         for component in components {
-            if self.is_restarted(component).await? {
-                is_renewed = true;
-                continue;
+            if !self.is_restarted(component).await? {
+                let line = format!("restart {component} {}", self.id);
+                self.host.kubernetes(PHASE, &line).await?;
+                self.wait_for(component).await?;
             }
-            if !is_renewed {
-                self.host.step(PHASE, "kubeadm certs renew all").await?;
-                is_renewed = true;
-            }
-            self.host
-                .kubernetes(PHASE, &format!("restart {component} {}", self.id))
-                .await?;
-            self.wait_for(component).await?;
         }
         Ok(())
     }

@@ -73,7 +73,12 @@ impl Endpoint {
         })
     }
 
-    fn shared(wanted: &ControlPlaneEndpoint) -> Result<Self, DriverError> {
+    /// The endpoint with an address that is not one node's own.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is invalid.
+    pub(crate) fn shared(wanted: &ControlPlaneEndpoint) -> Result<Self, DriverError> {
         let refused = |what: &str| Err(bad(format!("`control_plane_endpoint.{what}")));
         let is_external = wanted.provider == EndpointProvider::External;
         let is_ip = |text: &str| text.parse::<IpAddr>().is_ok();

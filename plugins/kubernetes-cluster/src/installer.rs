@@ -2,7 +2,6 @@
 
 use crate::machine::{Facts, Machine, StepState};
 use crate::plan::{Node, Plan};
-use futures::future::join_all;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
@@ -14,6 +13,9 @@ const READY_TIMEOUT: Duration = Duration::from_mins(10);
 const READY_WAIT: Duration = Duration::from_secs(20);
 /// Interval between two waits that fail at once.
 const READY_RETRY_INTERVAL: Duration = Duration::from_millis(300);
+
+/// How many hosts of a cluster are worked on at a time.
+pub(crate) const PARALLEL_HOSTS: usize = 20;
 
 /// Runs the phases on the hosts of one cluster.
 #[derive(Debug)]
@@ -113,7 +115,8 @@ impl<'a> Installer<'a> {
 
     /// Waits for a login to all hosts; the vendor's script does the rest.
     pub(crate) async fn reach_all(&self, hosts: &[Machine<'_>]) -> Result<(), DriverError> {
-        first_failure(join_all(hosts.iter().map(Machine::reach)).await)
+        let reached = hosts.iter().map(Machine::reach);
+        first_failure(join_all_limited(PARALLEL_HOSTS, reached).await)
     }
 }
 

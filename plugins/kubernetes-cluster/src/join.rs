@@ -11,13 +11,13 @@
 //! what is left is removed on both sides: on the host, then in the cluster, for a control-plane node also in etcd.
 
 use crate::config;
-use crate::installer::{CA, EarlierAttempt, Installer, KUBECTL, first_failure};
+use crate::installer::{CA, EarlierAttempt, Installer, KUBECTL, PARALLEL_HOSTS, first_failure};
 use crate::join_tokens::ControlPlane;
 use crate::machine::{FOLDER, Facts, Machine, StepState};
 use crate::members;
 use crate::plan::Node;
 use crate::script;
-use futures::future::{BoxFuture, Shared, join_all};
+use futures::future::{BoxFuture, Shared};
 use futures::lock::Mutex;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -55,7 +55,7 @@ impl Joins<'_> {
             self.installer.report(75, &joined).await;
             Ok(())
         });
-        first_failure(join_all(joins).await)
+        first_failure(join_all_limited(PARALLEL_HOSTS, joins).await)
     }
 
     async fn join(&self, worker: &Machine<'_>, before: NodeBefore) -> Result<(), DriverError> {

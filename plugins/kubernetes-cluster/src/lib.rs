@@ -2,6 +2,7 @@
 //!
 //! | hook | what it does |
 //! |---|---|
+//! | `instantiate_start` | refuses a cluster that is not possible, before there is a server |
 //! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
 //! | `heal_start` | drains the nodes that will be replaced and removes them from the cluster; its undo handler brings them back |
 //! | `heal_end` | joins their successors; reinstalls a cluster whose whole control plane is lost |
@@ -21,6 +22,7 @@ mod action;
 mod addon_check;
 mod addons;
 mod api;
+mod authority;
 mod certificates;
 mod cidr;
 mod cloud_config;
@@ -42,6 +44,7 @@ mod node;
 pub mod params;
 mod plan;
 mod pods;
+mod preflight;
 mod prepare;
 mod programs;
 mod reconcile;
@@ -85,6 +88,7 @@ impl MgmtDriver for KubernetesCluster {
                     .on_undo(&end, Self::undo_scale_end)
             });
         hooks
+            .on("instantiate_start", Self::instantiate_start)
             .on("instantiate_end", Self::instantiate_end)
             .on("heal_start", Self::heal_start)
             .on_undo("heal_start", Self::undo_heal_start)
@@ -102,6 +106,14 @@ impl MgmtDriver for KubernetesCluster {
 }
 
 impl KubernetesCluster {
+    async fn instantiate_start(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<InstantiateParams>,
+    ) -> Result<Effects, DriverError> {
+        preflight::start(&cx, &request).await
+    }
+
     async fn instantiate_end(
         self: Arc<Self>,
         cx: HookContext,

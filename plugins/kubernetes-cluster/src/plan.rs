@@ -1,10 +1,10 @@
 //! The target cluster: the role, node name and addresses of each server.
 
 use crate::addon_check;
-use crate::cidr::Cidr;
 use crate::endpoint::Endpoint;
 use crate::node::{bad, with_port};
 use crate::params::{AddOn, Installation, Proxy, SmokeTest};
+use crate::preflight::{check_ranges, check_size};
 use crate::roles;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
@@ -17,8 +17,6 @@ const CNI: &str = "Files/kubernetes/cni.yaml";
 const PACKAGES: &str = "Files/kubernetes/packages";
 /// Default folder of the Debian archives of HAProxy and keepalived.
 const ENDPOINT_PACKAGES: &str = "Files/kubernetes/endpoint-packages";
-/// The numbers of nodes that a control plane can have.
-const SIZES: &[usize] = &[1, 3, 5];
 /// The step that runs the vendor's script.
 pub(crate) const SCRIPT_STEP: &str = "script";
 /// Parameters of Tacker's driver that have no effect here; they cause no warning.
@@ -118,62 +116,21 @@ impl Plan {
     ///
     /// If the number is not 1, 3 or 5, or there is no address for several of them.
     pub(crate) fn check_size(&self, size: usize) -> Result<(), DriverError> {
-        if !SIZES.contains(&size) {
-            let why = match size {
-                0 => "a cluster needs one",
-                even if even.is_multiple_of(2) => {
-                    "an even number tolerates no more failures than one node fewer, because etcd needs more than half of \
-                     its members"
-                }
-                _ => "each further member makes etcd slower",
-            };
-            return Err(bad(format!(
-                "the control plane would have {size} nodes, but can have 1, 3 or 5: {why}"
-            )));
-        }
-        if size > 1 && self.api.is_node() {
-            return Err(bad(format!(
-                "{size} control-plane nodes need an address that is not one node's own: give `control_plane_endpoint`, from \
-                 the installation on"
-            )));
-        }
-        Ok(())
+        check_size(size, !self.api.is_node())
     }
 
     fn check_ranges(&self) -> Result<(), DriverError> {
-        let mut ranges = Vec::<(String, Cidr)>::new();
-        let texts = [
-            ("pod_cidr", &self.pod_cidr),
+        let nodes = self.nodes();
+        let nodes = nodes.map(|node| (node.name.clone(), node.address.clone()));
+        let api = (
+            "control_plane_endpoint".to_owned(),
+            self.api.address.clone(),
+        );
+        let ranges = [
+            ("pod_cidr", self.pod_cidr.as_str()),
             ("cluster_cidr", &self.service_cidr),
         ];
-        for (name, text) in texts {
-            for range in text.split(',').map(str::trim) {
-                let Some(cidr) = Cidr::parse(range) else {
-                    return Err(bad(format!(
-                        "`master_node.{name}` has `{range}`, which is not an address range such as 10.244.0.0/16"
-                    )));
-                };
-                ranges.push((format!("`master_node.{name}` ({range})"), cidr));
-            }
-        }
-        let nodes = self.nodes().map(|node| (node.name.as_str(), &node.address));
-        let hosts = nodes.chain([("control_plane_endpoint", &self.api.address)]);
-        let hosts = hosts.filter_map(|(name, address)| {
-            Some((
-                format!("the address {address} of `{name}`"),
-                Cidr::host(address)?,
-            ))
-        });
-        let hosts: Vec<_> = hosts.collect();
-        for (index, (name, cidr)) in ranges.iter().enumerate() {
-            let mut others = ranges[index + 1..].iter().chain(&hosts);
-            if let Some((other, _)) = others.find(|(_, other)| cidr.overlaps(*other)) {
-                return Err(bad(format!(
-                    "{name} overlaps {other}: packets for one would go to the other; use a range that the site does not have"
-                )));
-            }
-        }
-        Ok(())
+        check_ranges(ranges, nodes.chain([api]))
     }
 
     /// Finds the files that the package provides.

@@ -14,7 +14,7 @@
 use crate::api::{Api, ClusterNode};
 use crate::cluster::{find_node, names};
 use crate::drain::{Drain, DrainOptions, reset_host};
-use crate::installer::{Installer, first_failure};
+use crate::installer::{Installer, PARALLEL_HOSTS, first_failure};
 use crate::join::{Joins, NodeBefore};
 use crate::labels;
 use crate::machine::{Machine, StepState};
@@ -241,7 +241,10 @@ impl<'a> Reconciler<'a> {
                     Ok((server.vnfc.clone(), Seen { node, host }))
                 }
             });
-        join_all(seen).await.into_iter().collect()
+        join_all_limited(PARALLEL_HOSTS, seen)
+            .await
+            .into_iter()
+            .collect()
     }
 
     async fn look_at(&self, server: &Node) -> Result<Host, DriverError> {
@@ -365,7 +368,7 @@ impl<'a> Reconciler<'a> {
             let (api, options) = (self.api, self.drain);
             Drain { api, host, options }.run()
         });
-        let drained = first_failure(join_all(drains).await);
+        let drained = first_failure(join_all_limited(PARALLEL_HOSTS, drains).await);
         if drained.is_err()
             && let Err(error) = self.uncordon(hosts).await
         {
@@ -388,7 +391,7 @@ impl<'a> Reconciler<'a> {
             self.reset(host).await;
             self.api.delete_node(&host.node.name).await
         });
-        first_failure(join_all(removals).await)?;
+        first_failure(join_all_limited(PARALLEL_HOSTS, removals).await)?;
         // Those that do not respond first: with fewer members, etcd needs fewer of the others.
         let responses = join_all(control_planes.iter().map(|host| host.answers())).await;
         let mut control_planes: Vec<_> = control_planes.into_iter().zip(responses).collect();

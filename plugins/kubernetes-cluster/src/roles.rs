@@ -144,6 +144,18 @@ pub(crate) fn is_kubernetes(label: &str) -> bool {
     })
 }
 
+/// Whether the VNFCs of a VDU are control-plane nodes.
+pub(crate) fn is_control_plane(installation: &Installation, vdu: &str) -> bool {
+    has_role(vdu, "master", installation.master_node.vdu_id.as_deref())
+}
+
+fn has_role(id: &str, role: &str, vdu: Option<&str>) -> bool {
+    match vdu {
+        Some(vdu) => id == vdu,
+        None => id.to_lowercase().starts_with(role),
+    }
+}
+
 /// The servers of a role: those of `vdu`, or else of the VDUs whose name starts with the role. There may be none if the
 /// flavour has such a VDU, which is scaled to zero.
 fn role<'a, P>(
@@ -151,10 +163,7 @@ fn role<'a, P>(
     role: &str,
     vdu: Option<&str>,
 ) -> Result<Vec<&'a Vnfc>, DriverError> {
-    let has_role = |id: &str| match vdu {
-        Some(vdu) => id == vdu,
-        None => id.to_lowercase().starts_with(role),
-    };
+    let has_role = |id: &str| has_role(id, role, vdu);
     let found = request.vnfcs().iter().filter(|vnfc| has_role(&vnfc.vdu_id));
     let found: Vec<_> = found.collect();
     if found.is_empty() && !request.instance.vdus.iter().any(|vdu| has_role(vdu)) {

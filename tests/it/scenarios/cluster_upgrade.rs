@@ -7,7 +7,7 @@ use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::programs::until;
 use vnfm_tests::simulator::Simulator;
 use vnfm_tests::sources::copy;
-use vnfm_tests::testbed::{CLUSTER, LONG, Testbed, VNF_A, VNF_B};
+use vnfm_tests::testbed::{CLUSTER, LONG, Testbed, VIM, VNF_A, VNF_B};
 use vnfm_tests::upgrades::{change, shown};
 
 use super::cluster_heal::vnf_b_on_vnf_a;
@@ -166,4 +166,46 @@ fn actions_change_the_cluster_and_no_server() {
     ClusterShell::connect(&testbed).assert_b_recorded(&testbed, 2);
     sim.assert_no_violations();
     end(&sim, &testbed);
+}
+
+#[test]
+fn a_kubeconfig_works_expires_and_is_in_the_audit_log() {
+    let (sim, testbed) = super::testbed(&[], "debug");
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let token = &testbed.use_kubeconfig();
+    let audit = testbed.server.get("/vnfm/v1/audit");
+    let entries = audit.as_array().unwrap().iter();
+    let entries: Vec<_> = entries
+        .filter(|one| one["what"] == "cluster kubeconfig")
+        .collect();
+    let [entry] = entries[..] else {
+        panic!("{audit:#}")
+    };
+    assert_eq!(
+        (&entry["name"], &entry["reason"]),
+        (&json!(CLUSTER), &json!("a look"))
+    );
+    assert!(!testbed.server.logged().contains(token) && !audit.to_string().contains(token));
+
+    let short = testbed
+        .server
+        .run(&["cluster", "kubeconfig", VNF_A, "--expires", "9m"]);
+    assert!(short.code != 0 && short.stderr.contains("10m"), "{short:?}");
+    for (vim, seconds, code) in [
+        (CLUSTER, 599, "vim.kubeconfig-lifetime"),
+        (VIM, 3600, "vim.not-installed"),
+    ] {
+        let path = format!("/vnfm/v1/vims/{vim}/kubeconfig");
+        let body = json!({ "expirationSeconds": seconds }).to_string();
+        let (status, problem) = testbed.server.http("POST", &path, &body);
+        assert_eq!(
+            (status, &problem["code"]),
+            (422, &json!(code)),
+            "{problem:#}"
+        );
+    }
+    testbed.terminate_and_delete(VNF_A);
+    testbed.finish();
+    sim.assert_clean();
 }

@@ -168,3 +168,49 @@ fn a_missing_image_rolls_back_before_anything_is_created() {
     assert_eq!(sim.touched_stacks(), 0);
     sim.assert_clean();
 }
+
+/// The highly available VNF-A with two control-plane nodes.
+fn even_control_plane(folder: &std::path::Path) -> String {
+    let package = copy("vnf-a-ha-cluster", folder);
+    let vnfd = package.join("Definitions/vnf-a.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    let changes = [
+        (
+            "min_number_of_instances: 3, max",
+            "min_number_of_instances: 2, max",
+        ),
+        (
+            "initial_delta: {number_of_instances: 3}",
+            "initial_delta: {number_of_instances: 2}",
+        ),
+        (
+            "{small: {number_of_instances: 3}, large: {number_of_instances: 5}}",
+            "{small: {number_of_instances: 2}, large: {number_of_instances: 4}}",
+        ),
+    ];
+    let text = changes.iter().fold(text, |text, (old, new)| {
+        assert!(text.contains(old), "no `{old}`");
+        text.replace(old, new)
+    });
+    std::fs::write(&vnfd, text).unwrap();
+    package.to_string_lossy().into_owned()
+}
+
+#[test]
+fn an_even_number_of_control_plane_nodes_is_refused_before_there_is_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sim, testbed) = testbed(&[], "info");
+    let (_, mut request) = testbed.create_a(&even_control_plane(folder.path()));
+    request["additionalParams"]["k8s_cluster_installation_param"]["control_plane_endpoint"] =
+        json!({ "address": "127.0.77.252" });
+    let op = testbed.instantiate(VNF_A, &request);
+    let end = testbed.wait_for_state(&op, "FAILED_TEMP");
+    testbed.assert_explains(&op, &end["error"], &["2 nodes", "1, 3 or 5"]);
+    assert_eq!(end["error"]["step"], "instantiate_start");
+    assert_eq!(sim.touched_stacks(), 0);
+    let rolled = testbed.server.run(&["op", "rollback", &op, "--watch"]);
+    assert_eq!(rolled.code, 0, "{rolled:?}");
+    testbed.server.ctl(&["vnf", "delete", VNF_A]);
+    testbed.finish();
+    sim.assert_clean();
+}

@@ -16,7 +16,7 @@ pub enum Cluster {
     Check(ClusterTask),
     /// Upgrade Kubernetes, node by node
     Upgrade(Upgrade),
-    /// Renew the certificates of the control plane, or the login of the VIM
+    /// Renew the certificates of the control plane, its CA, or the login of the VIM
     Rotate {
         /// What to renew
         #[arg(value_enum)]
@@ -45,6 +45,55 @@ pub enum Cluster {
         #[arg(long, value_name = "NAME")]
         snapshot: String,
     },
+    /// Print a kubeconfig with all rights on the cluster, which expires; the audit log names who requested it
+    Kubeconfig {
+        /// ID or name of the VNF that installed it, or of its VIM
+        cluster: String,
+        /// How long it is valid, in seconds, minutes or hours, such as `30m`; from 10 minutes to 24 hours
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
+        expires: u32,
+        /// Why, for the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
+/// A number of seconds, from a number with `s`, `m` or `h`.
+fn seconds(text: &str) -> Result<u32, String> {
+    let units = [("h", 3600), ("m", 60), ("s", 1)];
+    let mut found = units.iter().filter_map(|(unit, seconds)| {
+        let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    let found = found
+        .next()
+        .filter(|seconds| (600..=86_400).contains(seconds));
+    found.ok_or_else(|| "a number with `s`, `m` or `h`, from `10m` to `24h`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn a_duration_has_a_unit_and_a_range() {
+        for (text, expected) in [("10m", 600), ("600s", 600), ("1h", 3600), ("24h", 86_400)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "h",
+            "3600",
+            "9m",
+            "25h",
+            "-1h",
+            "1.5h",
+            "4294967295h",
+            "1d",
+        ] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
 }
 
 /// An action on a cluster.
@@ -79,6 +128,8 @@ pub struct Upgrade {
 pub enum Rotation {
     /// The certificates of the control plane; the CA stays
     Certificates,
+    /// The CA, with all certificates by it; pods on the cluster keep running
+    Ca,
     /// The login of the VIM; operations of VNFs on the cluster go on
     Login,
 }

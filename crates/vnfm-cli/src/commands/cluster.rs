@@ -7,8 +7,9 @@ use super::secret_input::read_secret;
 use super::vim::VIMS;
 use super::vnf::{BeginRequest, INSTANCES, begin_on, id_of};
 use crate::args::{Cluster, ClusterTask, Rotation, Upgrade};
-use crate::client::{Client, Outcome, local};
-use crate::output::{Column, Output};
+use crate::client::{Client, Outcome, local, segment};
+use crate::output::{Column, Output, print, tell};
+use reqwest::Method;
 use serde_json::{Value, json};
 use vnfm::lcm::operate;
 use vnfm_types::KUBERNETES;
@@ -37,6 +38,11 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Outcome<()> {
     let (task, params) = match command {
+        Cluster::Kubeconfig {
+            cluster,
+            expires,
+            reason,
+        } => return kubeconfig(client, output, (&cluster, expires, reason.as_deref())).await,
         Cluster::List => {
             let all = Clusters::read(client).await?;
             let rows: Vec<Value> = all.all().map(|(vim, vnf)| all.row(vim, vnf)).collect();
@@ -52,6 +58,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Ou
         Cluster::Rotate { what, task } => {
             let action = match what {
                 Rotation::Certificates => "renew_certificates",
+                Rotation::Ca => "rotate_ca",
                 Rotation::Login => "renew_login",
             };
             (task, json!({ "cluster_action": action }))
@@ -74,6 +81,27 @@ pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Ou
         }
     };
     act(client, output, task, params).await
+}
+
+/// Prints the kubeconfig itself to standard output, and when it expires to standard error.
+async fn kubeconfig(
+    client: &Client,
+    output: Output,
+    (cluster, seconds, reason): (&str, u32, Option<&str>),
+) -> Outcome<()> {
+    let all = Clusters::read(client).await?;
+    let (vim, _) = all.find(cluster)?;
+    let path = format!("{VIMS}/{}/kubeconfig", segment(id_of(vim)));
+    let request = client.request(Method::POST, &path);
+    let request = request.json(&json!({ "expirationSeconds": seconds }));
+    let issued: Value = client.json(client.with_audit(request, reason)?).await?;
+    if !output.is_table() {
+        return output.value(&issued);
+    }
+    print(issued["kubeconfig"].as_str().unwrap_or_default());
+    let expires = issued["expiresAt"].as_str().unwrap_or_default();
+    tell(&format!("the kubeconfig expires at {expires}"));
+    Ok(())
 }
 
 fn upgrade_params(upgrade: Upgrade) -> (ClusterTask, Value) {

@@ -2,9 +2,10 @@
 
 use super::Engine;
 use crate::overrides::{Overridden, Override};
-use crate::ports::{Change, Code, ErrorKind, VimRecord, VimReport};
+use crate::ports::{Change, Code, ErrorKind, IssuedKubeconfig, VimRecord, VimReport};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims::{Candidate, VimHandle, check_login_bound, connection_of, store_report};
+use std::ops::RangeInclusive;
 use uuid::Uuid;
 use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
@@ -142,6 +143,46 @@ impl Engine {
         Ok(report)
     }
 
+    /// A kubeconfig with all rights on a cluster that an instance of the tenant has installed, valid for `seconds` (600 to
+    /// 86400). The audit log names who requested it.
+    ///
+    /// # Errors
+    ///
+    /// `Unprocessable` if `seconds` is out of range, or no instance has installed the VIM; `Conflict` if it is another tenant's.
+    pub async fn issue_kubeconfig(
+        &self,
+        tenant: &str,
+        id_or_name: &str,
+        (seconds, act): (u32, Override),
+    ) -> Result<IssuedKubeconfig, Refusal> {
+        if !KUBECONFIG_SECONDS.contains(&seconds) {
+            let what = format!("a kubeconfig is valid for 600 to 86400 seconds, not {seconds}");
+            return Err(Refusal::new(Why::Unprocessable, &LIFETIME, what));
+        }
+        let record = self.own_vim(tenant, id_or_name).await?;
+        if record.vim.registered_by.is_none() {
+            let what = format!("no VNF instance has installed VIM `{}`", record.vim.name);
+            return Err(Refusal::new(Why::Unprocessable, &NOT_INSTALLED, what));
+        }
+        let ports = &self.context.ports;
+        let (driver, _) = ports
+            .drivers
+            .for_vim(&record.vim.vim_type)
+            .map_err(Refusal::unprocessable)?;
+        // Written first: a login that is in no log must not exist.
+        let overridden = Overridden {
+            tenant,
+            what: "cluster kubeconfig",
+            target: &record.vim.id,
+            name: Some(record.vim.name.clone()),
+        };
+        let audit = act.audit(overridden, self.now());
+        self.store().write(None, vec![audit]).await?;
+        let vim = VimHandle::registered(&self.context, &record, tenant, &record.vim.id);
+        let issued = driver.issue_kubeconfig(&vim, seconds).await;
+        issued.map_err(Refusal::unprocessable)
+    }
+
     /// The tenant's own VIMs, and those that others share.
     ///
     /// # Errors
@@ -253,6 +294,23 @@ fn visible_to(tenant: &str, record: VimRecord) -> Vim {
     }
 }
 
+/// How long a kubeconfig may be valid, in seconds; API servers issue no token for less.
+const KUBECONFIG_SECONDS: RangeInclusive<u32> = 600..=86_400;
+
+const LIFETIME: Code = Code {
+    name: "vim.kubeconfig-lifetime",
+    kind: ErrorKind::Refused,
+    means: "a kubeconfig was requested for less than ten minutes or more than a day",
+    next: "request it for 600 to 86400 seconds",
+};
+
+const NOT_INSTALLED: Code = Code {
+    name: "vim.not-installed",
+    kind: ErrorKind::Refused,
+    means: "a kubeconfig was requested of a VIM that no VNF instance has installed",
+    next: "ask those who run the cluster for a login",
+};
+
 const SHARED: Code = Code {
     name: "vim.shared",
     kind: ErrorKind::Refused,
@@ -274,4 +332,10 @@ const LOGIN_NOT_SENT: Code = Code {
     next: "send `accessInfo` with the complete login in the same request",
 };
 
-pub(crate) const CODES: &[&Code] = &[&SHARED, &BAD_POLICY, &LOGIN_NOT_SENT];
+pub(crate) const CODES: &[&Code] = &[
+    &LIFETIME,
+    &NOT_INSTALLED,
+    &SHARED,
+    &BAD_POLICY,
+    &LOGIN_NOT_SENT,
+];

@@ -39,8 +39,8 @@ use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocation, Change, Convergence, InstanceRecord, Inventory, PortError, Recorded, Release,
-    VimReport, VimUse, without_own_params,
+    Allocation, Change, Convergence, HookInstantiation, HookRequest, InstanceRecord, Inventory,
+    PortError, Recorded, Release, VimReport, VimUse, without_own_params,
 };
 use crate::refusal::Refusal;
 use crate::vims;
@@ -70,7 +70,7 @@ pub const OPERATION: Operation = Operation {
         decides: GrantDecides::Placement,
     }),
     target: |requested| Box::pin(target(requested)),
-    hook_request: |_, _| Ok(()),
+    hook_request,
     steps: STEPS,
     finish,
 };
@@ -150,6 +150,15 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         changes: vec![Change::AddUse(vim_use)],
         ..requested.unchanged()
     })
+}
+
+/// Adds to the request of a hook how many VNFCs are created.
+fn hook_request(op: &Op, hook: &mut HookRequest) -> Result<(), PortError> {
+    let counts = op.deployment()?.vdu_instances.iter();
+    let mut instantiation = HookInstantiation::default();
+    instantiation.vnfcs_to_create = counts.map(|(vdu, n)| (vdu.to_string(), *n)).collect();
+    hook.instantiation = Some(instantiation);
+    Ok(())
 }
 
 /// Everything that the flavour has, except links that the NFVO or the tenant manages.

@@ -1,7 +1,19 @@
-//! What a Kubernetes cluster offers: what [`InfraDriver::capabilities`](super::InfraDriver::capabilities) reports.
+//! What only a Kubernetes cluster has: what [`InfraDriver::capabilities`](super::InfraDriver::capabilities) reports, and the
+//! logins of [`InfraDriver::issue_kubeconfig`](super::InfraDriver::issue_kubeconfig).
 
+use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use vnfm_types::Secret;
+
+/// A kubeconfig for people, which expires.
+#[derive(Debug, Clone)]
+pub struct IssuedKubeconfig {
+    /// The file, in JSON, with a token that has all rights on the cluster.
+    pub kubeconfig: Secret,
+    /// When the token expires, as the API server decided.
+    pub expires_at: Timestamp,
+}
 
 /// A fact about a cluster, or why it is not known. What the login may not read is unknown, never absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

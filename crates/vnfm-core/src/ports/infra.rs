@@ -37,9 +37,9 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`](super::Watcher::waiting) | yes |
 
 use super::{
-    Allocation, ClusterCapabilities, Code, Convergence, Credentials, ErrorKind, Links, Observes,
-    PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall,
-    VimReport, Volumes,
+    Allocation, ClusterCapabilities, Code, Convergence, Credentials, ErrorKind, IssuedKubeconfig,
+    Links, Observes, PortError, Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots,
+    Vim, VimCall, VimReport, Volumes,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub const NO_POLICIES: Code = Code {
 pub const NO_CAPABILITIES: Code = Code {
     name: "vim.no-cluster",
     kind: ErrorKind::Refused,
-    means: "capabilities of a cluster were requested of a VIM that is no Kubernetes cluster",
+    means: "what only a Kubernetes cluster has was requested of a VIM that is no Kubernetes cluster",
     next: "name a VIM of the type `ETSINFV.KUBERNETES.V_1`; `vnfmctl vim list` shows the types",
 };
 
@@ -144,6 +144,23 @@ pub trait InfraDriver: Send + Sync {
         let detail = format!("it is of the type `{kind}`, and only Kubernetes clusters have them");
         let action = "read the capabilities of the cluster";
         Err(PortError::new(&NO_CAPABILITIES, action, detail).on(vim.name()))
+    }
+
+    /// A kubeconfig with all rights on the cluster, which expires after `seconds` (600 or more), or earlier if the API
+    /// server limits it.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the VIM is no Kubernetes cluster, or its login may not issue one; `Unavailable` if there is no response.
+    async fn issue_kubeconfig(
+        &self,
+        vim: &dyn Vim,
+        seconds: u32,
+    ) -> Result<IssuedKubeconfig, PortError> {
+        let _ = seconds;
+        let kind = self.vim_types()[0];
+        let detail = format!("it is of the type `{kind}`, and only Kubernetes clusters have one");
+        Err(PortError::new(&NO_CAPABILITIES, "issue a kubeconfig", detail).on(vim.name()))
     }
 
     /// Looks up what only the VIM knows about `change`. The result is journaled and passed to `converge`.

@@ -18,6 +18,9 @@ pub use vnfm_plugin_messages::{
 pub type HookRequest =
     vnfm_plugin_messages::HookRequest<KeyValuePairs, Inventory, VnfcResourceInfo>;
 
+/// An instantiation as a hook sees it.
+pub type HookInstantiation = vnfm_plugin_messages::Instantiation;
+
 /// A heal request as a hook sees it.
 pub type HookHeal = vnfm_plugin_messages::Heal<VnfcResourceInfo>;
 

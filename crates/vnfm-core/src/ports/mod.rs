@@ -58,7 +58,7 @@ pub(crate) use volumes::{names, without_own_params};
 pub use backoff::{Backoff, Expired};
 pub use change::{Change, SnapshotContents};
 pub use clock::{Clock, Waited};
-pub use cluster::{ClusterCapabilities, NodeCapabilities, Observed};
+pub use cluster::{ClusterCapabilities, IssuedKubeconfig, NodeCapabilities, Observed};
 pub use credentials::{AccessRule, Credential, CredentialRequest, Credentials, HookSecret};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
@@ -71,9 +71,9 @@ pub use inventory::{Inventory, Recorded};
 pub use links::Links;
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
-    HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
-    HookPackageChange, HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver,
-    MgmtDrivers, NewVim, REPLACED, ScriptProtocol, replaced,
+    HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance,
+    HookInstantiation, HookOperate, HookPackageChange, HookRequest, HookScale, HookScriptRef,
+    HookSnapshot, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, ScriptProtocol, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;

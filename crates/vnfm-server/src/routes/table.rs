@@ -107,6 +107,7 @@ const ROUTES: &[Row] = routes! {
     PATCH  "/vnfm/v1/vims/{vimId}"                                  ADMIN    Vim          Nothing       Adds  vims::update;
     DELETE "/vnfm/v1/vims/{vimId}"                                  ADMIN    Vim          Nothing       Frees vims::delete;
     POST   "/vnfm/v1/vims/{vimId}/check"                            OPERATE  Vim          Nothing       Frees vims::check;
+    POST   "/vnfm/v1/vims/{vimId}/kubeconfig"                       ADMIN    Vim          Nothing       Adds  vims::kubeconfig;
     GET    "/vnfm/v1/vims/{vimId}/capabilities"                     OPERATE  Vim          Nothing       Reads vims::capabilities;
     GET    "/vnfm/v1/vnf_packages/{vnfPkgId}/match"                 OPERATE  Package      Nothing       Reads matches::show;
     GET    "/vnfm/v1/hostkeys"                                      READ     Shared       Nothing       Reads hostkeys::list;
@@ -241,6 +242,7 @@ mod tests {
     /// Routes that write, but nothing that a quota counts.
     const WITHOUT_QUOTA: &[&str] = &[
         "/vnfm/v1/vims/{vimId}",
+        "/vnfm/v1/vims/{vimId}/kubeconfig",
         "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy",
         "/vnfm/v1/secrets/rotate",
         "/vnfm/v1/secrets/migrate",

@@ -11,6 +11,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use vnfm_core::Engine;
 use vnfm_core::VimChange;
@@ -201,4 +202,29 @@ pub(super) async fn capabilities(
     Path(id): Path<String>,
 ) -> HandlerResult<axum::Json<ClusterCapabilities>> {
     Ok(axum::Json(engine.vim_capabilities(&tenant, &id).await?))
+}
+
+/// How long a kubeconfig is valid, in seconds, unless the request has another number.
+const KUBECONFIG_SECONDS: u32 = 3_600;
+
+/// A request for a kubeconfig; the body may be `{}`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct KubeconfigRequest {
+    expiration_seconds: Option<u32>,
+}
+
+/// Issues a kubeconfig. The response is the only place that ever has it.
+pub(super) async fn kubeconfig(
+    State(engine): State<Engine>,
+    Tenant(tenant): Tenant,
+    headers: OperatorHeaders,
+    Path(id): Path<String>,
+    Json(request): Json<KubeconfigRequest>,
+) -> HandlerResult {
+    let seconds = request.expiration_seconds.unwrap_or(KUBECONFIG_SECONDS);
+    let issued = engine.issue_kubeconfig(&tenant, &id, (seconds, headers.act));
+    let issued = issued.await?;
+    let body = json!({ "kubeconfig": issued.kubeconfig.reveal(), "expiresAt": issued.expires_at });
+    Ok(([(header::CACHE_CONTROL, "no-store")], axum::Json(body)).into_response())
 }

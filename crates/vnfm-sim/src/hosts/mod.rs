@@ -9,6 +9,7 @@
 //! | `step.rs` | `vnfm-step`, the step runner that drivers install on a host |
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
 //! | `upgrade.rs` | its upgrade and its certificates; `vnfm-kubernetes`, the script for both |
+//! | `ca.rs` | `vnfm-ca`, the script for the rotation of the CA |
 //! | `etcd.rs` | `vnfm-etcd`, the script for snapshots |
 //! | `lease.rs` | `vnfm-lease`, the script for the leases of bare hosts |
 //! | `control_plane.rs`, `members.rs` | control planes of several nodes; the members of etcd, and what their loss means |
@@ -20,6 +21,7 @@
 //! `host.repository` with a repository that has them. The clusters
 //! themselves are served by `kubernetes/`.
 
+mod ca;
 mod control_plane;
 mod disk;
 mod etcd;

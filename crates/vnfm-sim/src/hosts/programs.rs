@@ -3,7 +3,7 @@
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
-use super::{etcd, kubeadm, kubectl, lease, step, upgrade};
+use super::{ca, etcd, kubeadm, kubectl, lease, step, upgrade};
 
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
@@ -113,6 +113,9 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
     }
     if path.rsplit('/').next() == Some("vnfm-kubernetes") {
         return upgrade::vnfm_kubernetes(shell, args);
+    }
+    if path.rsplit('/').next() == Some("vnfm-ca") {
+        return ca::vnfm_ca(shell, args);
     }
     if path.rsplit('/').next() == Some("vnfm-etcd") {
         return etcd::vnfm_etcd(shell, args);

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use super::auth::Tokens;
 use super::controllers::Controllers;
 use super::objects::Store;
-use super::{Cluster, api, lock, seeds, tls};
+use super::tls::Pki;
+use super::{Cluster, api, lock, seeds};
 use crate::faults::Faults;
 use crate::http::{Server, serve};
 use crate::ledger::{InventorySource, Ledger};
@@ -69,13 +70,14 @@ impl Clusters {
             .await
             .with_context(|| format!("cannot bind the API server to `{at}`"))?;
         let at = listener.local_addr()?;
-        let (ca_pem, tls) = tls::certificates(at.ip())?;
+        let (pki, tls) = Pki::new(at.ip())?;
+        let ca_pem = pki.ca_pem().to_owned();
         let mut store = Store::new();
         let seeded = seeds::create_system_objects(&mut store);
         let cluster = Arc::new(Cluster {
             name: spec.name.clone(),
             address: at,
-            ca_pem: ca_pem.clone(),
+            pki: Mutex::new(pki),
             store: Mutex::new(store),
             tokens: Mutex::new(Tokens::new()),
             seeded,

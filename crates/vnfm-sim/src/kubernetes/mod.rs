@@ -58,12 +58,13 @@ use auth::Tokens;
 pub use clusters::{ClusterSpec, Clusters};
 use objects::{Key, Store};
 use target::locate;
+use tls::Pki;
 
 /// A running cluster: API server, controllers and tokens.
 pub struct Cluster {
     name: String,
     address: SocketAddr,
-    ca_pem: String,
+    pki: Mutex<Pki>,
     store: Mutex<Store>,
     tokens: Mutex<Tokens>,
     seeded: BTreeSet<Key>,
@@ -102,7 +103,17 @@ impl Cluster {
 
     /// Certificate of the cluster's CA, PEM.
     pub fn ca_pem(&self) -> String {
-        self.ca_pem.clone()
+        lock(&self.pki).ca_pem().to_owned()
+    }
+
+    /// Certificate of the CA that will replace it, PEM.
+    pub(crate) fn next_ca(&self) -> anyhow::Result<String> {
+        lock(&self.pki).next_pem()
+    }
+
+    /// From now on the API server shows a certificate by the next CA, and the next CA's by the old one.
+    pub(crate) fn use_next_ca(&self) -> anyhow::Result<()> {
+        lock(&self.pki).switch()
     }
 
     /// The UID of the namespace `kube-system`, which identifies the cluster.
@@ -117,7 +128,7 @@ impl Cluster {
     /// A kubeconfig with the administrator's token.
     pub fn kubeconfig(&self) -> String {
         use base64::Engine as _;
-        let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca_pem);
+        let ca = base64::engine::general_purpose::STANDARD.encode(self.ca_pem());
         let config = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "admin",
             "clusters": [{ "name": self.name, "cluster": { "server": self.server(), "certificate-authority-data": ca } }],
             "users": [{ "name": "admin", "user": { "token": self.admin_token() } }],
@@ -309,7 +320,7 @@ impl Cluster {
                 .tokens()
                 .issue(store, &key.namespace, &account, 10 * 365 * 24 * 3600);
             if let Some((token, _)) = issued {
-                let data = json!({ "token": encode(&token), "ca.crt": encode(&self.ca_pem), "namespace": encode(&key.namespace) });
+                let data = json!({ "token": encode(&token), "ca.crt": encode(&self.ca_pem()), "namespace": encode(&key.namespace) });
                 store.update(&key, |body| body["data"] = data);
             }
         }

@@ -97,11 +97,66 @@ async fn the_smoke_test_leaves_nothing() {
         "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply",
     );
     assert!(applied >= 2, "network plugin and smoke test: {applied}");
-    assert!(
-        lab.cluster()
-            .object("/api/v1/namespaces/vnfm-smoke-test")
-            .is_none()
+    lab.assert_smoke_test_left_nothing();
+}
+
+impl Lab {
+    /// Runs the action `apply_addons` with these members of the installation's parameters.
+    async fn apply_addons(&self, members: &Value) -> Result<Effects, PortError> {
+        let mut request =
+            self.hook_request("operate_end", &json!({ "cluster_action": "apply_addons" }));
+        let all = &mut request.additional_params["k8s_cluster_installation_param"];
+        let all = all.as_object_mut().unwrap();
+        all.extend(members.as_object().unwrap().clone());
+        self.run(request, None).await.unwrap()
+    }
+
+    /// The namespace of the smoke test is gone, or goes: a simulated `kubectl delete` does not wait for its end.
+    fn assert_smoke_test_left_nothing(&self) {
+        let found = self.cluster().object("/api/v1/namespaces/vnfm-smoke-test");
+        let ends = |found: &Value| found["metadata"]["deletionTimestamp"].is_string();
+        assert!(found.as_ref().is_none_or(ends), "{found:#?}");
+    }
+
+    fn replicas(&self) -> Value {
+        let path = "/apis/apps/v1/namespaces/metrics/deployments/server";
+        self.cluster().object(path).unwrap()["spec"]["replicas"].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_action_applies_add_ons_again_with_other_values() {
+    let lab = lab().await;
+    install(&lab, &json!({ "addons": both() })).await.unwrap();
+    assert_eq!(lab.replicas(), 2);
+    let mut addons = both();
+    addons[0]["version"] = json!("0.9.1");
+    addons[0]["values"]["REPLICAS"] = json!(3);
+    let test = json!({ "image": "localhost/busybox:1" });
+    let members = json!({ "addons": addons, "smoke_test": test });
+    let effects = lab.apply_addons(&members).await.unwrap();
+    assert_eq!(lab.replicas(), 3);
+    assert_eq!(effects.metadata["addons"]["metrics"], "0.9.1");
+    assert!(effects.register_vims.is_empty(), "the login stays");
+    lab.assert_smoke_test_left_nothing();
+    assert_eq!(lab.books.violations(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_action_refuses_add_ons_that_the_package_lacks_and_needs_a_cluster() {
+    let lab = lab().await;
+    let nothing = lab.apply_addons(&json!({ "addons": both() })).await;
+    assert_eq!(
+        nothing.unwrap().metadata.get("addons"),
+        None,
+        "there is no cluster"
     );
+    install(&lab, &json!({ "addons": both() })).await.unwrap();
+    let addons = json!([{ "name": "ingress", "manifest": "addons/ingress.yaml" }]);
+    let error = lab.apply_addons(&json!({ "addons": addons })).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("`addons/ingress.yaml`"), "{error}");
+    assert_eq!(lab.replicas(), 2);
 }
 
 const CLOUD: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: cloud-config, namespace: kube-system}\nstringData: {cloud.conf: '${CLOUD_CONFIG}'}\n\

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -80,6 +81,21 @@ pub(crate) struct EngineSide {
     pub(crate) calls: Mutex<usize>,
     pub(crate) kill: Option<Kill>,
     pub(crate) dead: Arc<Notify>,
+    pub(crate) pending: Arc<Pending>,
+}
+
+/// The service calls of a hook that have not returned.
+#[derive(Default)]
+pub(crate) struct Pending {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Pending {
+    /// The greatest number at one time.
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
 }
 
 #[async_trait]
@@ -94,7 +110,10 @@ impl HookHost for EngineSide {
             self.dead.notify_one();
             std::future::pending::<()>().await;
         }
+        let pending = 1 + self.pending.now.fetch_add(1, Ordering::SeqCst);
+        self.pending.most.fetch_max(pending, Ordering::SeqCst);
         let response = self.serve(service, request).await;
+        self.pending.now.fetch_sub(1, Ordering::SeqCst);
         if self.kill == Some(Kill::After(n)) {
             self.dead.notify_one();
             std::future::pending::<()>().await;
@@ -162,8 +181,8 @@ impl EngineSide {
 
 async fn http(request: &HttpRequest) -> Result<Value, PortError> {
     let pem = request.ca_pem.as_deref().unwrap();
-    let ca = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]);
+    let ca = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).unwrap();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only(ca);
     let client = client.timeout(request.deadline()).build().unwrap();
     let mut sending = client.request(request.method.parse().unwrap(), &request.url);
     for (name, value) in &request.headers {

@@ -1,6 +1,6 @@
 //! A lab: three simulated servers, a package, and the engine's side of a hook.
 
-use crate::engine_side::{EngineSide, Kill, Neighbours};
+use crate::engine_side::{EngineSide, Kill, Neighbours, Pending};
 use futures::future::BoxFuture;
 use jiff::{Timestamp, ToSpan};
 use kubernetes_cluster::KubernetesCluster;
@@ -41,6 +41,7 @@ pub(crate) struct Lab {
     pub(crate) package: BTreeMap<String, Vec<u8>>,
     checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
     pub(crate) messages: Arc<Mutex<Vec<String>>>,
+    pub(crate) pending: Arc<Pending>,
 }
 
 pub(crate) struct RealClock;
@@ -88,6 +89,7 @@ impl Lab {
                 package: BTreeMap::from([("Files/kubernetes/cni.yaml".into(), CNI.into())]),
                 checkpoints: Arc::default(),
                 messages: Arc::default(),
+                pending: Arc::default(),
             };
         }
     }
@@ -336,6 +338,7 @@ impl Lab {
             calls: Mutex::new(0),
             kill: None,
             dead: Arc::default(),
+            pending: self.pending.clone(),
         }
     }
 

@@ -5,6 +5,8 @@ mod actions;
 #[cfg(test)]
 mod addons;
 #[cfg(test)]
+mod authority;
+#[cfg(test)]
 mod control_planes;
 #[cfg(test)]
 mod crash;
@@ -20,6 +22,8 @@ mod host_script;
 mod install;
 #[cfg(test)]
 mod lab;
+#[cfg(test)]
+mod large;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]

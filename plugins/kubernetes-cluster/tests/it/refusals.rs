@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, PASSWORD};
 use serde_json::{Value, json};
-use vnfm_core::ports::{Declaration, MgmtDrivers};
+use vnfm_core::ports::{Declaration, HookInstantiation, MgmtDrivers};
 
 async fn refused(change: impl FnOnce(&mut Value)) -> String {
     let lab = Lab::empty().await;
@@ -51,6 +51,56 @@ async fn invalid_parameters_are_named() {
     assert!(cni.contains("Files/no.yaml"), "{cni}");
 }
 
+/// What `instantiate_start` refuses, for this many VNFCs of the control plane.
+async fn refused_before(masters: u32, change: impl FnOnce(&mut Value)) -> Option<String> {
+    let lab = Lab::empty().await;
+    let mut params = lab.params();
+    change(&mut params["k8s_cluster_installation_param"]);
+    let mut request = lab.request("instantiate_start", &params);
+    request.inventory.vnfc_resource_info.clear();
+    let mut instantiation = HookInstantiation::default();
+    let vdus = [("masterNode", masters), ("workerNode", 2)];
+    instantiation.vnfcs_to_create = vdus.map(|(vdu, n)| (vdu.to_owned(), n)).into();
+    request.instantiation = Some(instantiation);
+    let result = lab.run(request, None).await.unwrap();
+    assert!(lab.books.calls().is_empty(), "a host was touched");
+    let error = result.err()?;
+    assert_eq!(error.name(), "bad-parameters", "{error}");
+    Some(error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_not_possible_is_refused_before_there_is_a_server() {
+    let shared = |p: &mut Value| p["control_plane_endpoint"] = json!({ "address": "10.0.0.9" });
+    for size in [1, 3, 5] {
+        assert_eq!(refused_before(size, shared).await, None, "{size}");
+    }
+    for size in [0, 2, 4, 7] {
+        let error = refused_before(size, shared).await.unwrap();
+        assert!(error.contains(&format!("{size} nodes")), "{error}");
+    }
+    let alone = refused_before(3, |_| ()).await.unwrap();
+    assert!(alone.contains("`control_plane_endpoint`"), "{alone}");
+    let named = refused_before(2, |p| p["master_node"]["vdu_id"] = json!("masterNode")).await;
+    assert!(named.unwrap().contains("2 nodes"));
+    let ranges = refused_before(1, |p| {
+        p["master_node"]["cluster_cidr"] = json!("10.244.9.0/24")
+    });
+    let ranges = ranges.await.unwrap();
+    assert!(
+        ranges.contains("pod_cidr") && ranges.contains("cluster_cidr"),
+        "{ranges}"
+    );
+    let address = refused_before(3, |p| {
+        p["control_plane_endpoint"] = json!({ "address": "10.244.7.7" });
+    });
+    let address = address.await.unwrap();
+    assert!(address.contains("10.244.7.7"), "{address}");
+    let addon = |p: &mut Value| p["addons"] = json!([{ "name": "x", "manifest": "no.yaml" }]);
+    let addon = refused_before(1, addon).await.unwrap();
+    assert!(addon.contains("no.yaml"), "{addon}");
+}
+
 /// What the driver declares.
 fn declaration() -> Declaration {
     let plugins = vnfm_plugin_host::PluginHost::new(
@@ -78,6 +128,7 @@ fn the_schema_marks_secret_and_required_members() {
             "heal_end",
             "heal_start",
             "instantiate_end",
+            "instantiate_start",
             "operate_end",
             "operate_start",
             "scale_end",

@@ -11,6 +11,8 @@ use vnfm_core::ports::HookRequest;
 use vnfm_plugin_sdk::Effects;
 use vnfm_plugin_sdk::testkit::{TestHost, TestRequest, trial_each};
 
+const PASSPHRASE: &str = "planted passphrase";
+
 /// The labs that were created, to be inspected at the end.
 type Labs = Arc<Mutex<Vec<Arc<Lab>>>>;
 
@@ -223,4 +225,107 @@ async fn a_renewal_passes_the_trial() {
         .every_nth_call(8);
     let report = trial.run_async().await.unwrap();
     assert!(report.calls > 16 && report.faults >= 5, "{report:?}");
+}
+
+/// Runs the trial of a hook that needs no host of its own per fault to be told apart: its effects are compared, without
+/// what differs from run to run.
+async fn trial_of(
+    setup: impl Fn(&Labs) -> (TestHost, TestRequest) + Send + Sync + 'static,
+    nth_call: usize,
+) -> vnfm_plugin_sdk::testkit::TrialReport {
+    let labs = Labs::default();
+    let (made, looked_at) = (labs.clone(), labs);
+    let trial = trial_each::<KubernetesCluster>(move || setup(&made))
+        .compare_by(move |host, effects| {
+            assert_eq!(lab_of(&looked_at, host).books.violations(), [""; 0]);
+            let vims = effects.register_vims.iter().map(|vim| &vim.name);
+            let metadata = effects.metadata.iter().filter(|(key, _)| *key != "etcdSnapshots");
+            let metadata: Vec<_> = metadata.collect();
+            json!({ "vims": vims.collect::<Vec<_>>(), "gone": effects.unregister_vims, "metadata": metadata })
+        })
+        .secret(PASSWORD)
+        .secret(PASSPHRASE)
+        .every_nth_call(nth_call);
+    trial.run_async().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_action_passes_the_trial() {
+    let backup = json!({ "cluster_action": "backup", "etcd_passphrase": PASSPHRASE });
+    let actions = [
+        json!({ "cluster_action": "check" }),
+        json!({ "cluster_action": "renew_login" }),
+        json!({ "cluster_action": "apply_addons" }),
+        json!({ "cluster_action": "rotate_ca" }),
+        backup,
+        json!({ "cluster_action": "upgrade", "kubernetes_version": "v1.37.0" }),
+    ];
+    for params in actions {
+        let nth_call = match params["cluster_action"].as_str() {
+            Some("upgrade" | "rotate_ca") => 40,
+            _ => 8,
+        };
+        let what = params.clone();
+        let report = trial_of(move |labs| acting(labs, "operate_end", &params), nth_call).await;
+        assert!(report.calls > 3 && report.faults >= 2, "{what}: {report:?}");
+    }
+}
+
+/// A cluster with a snapshot of etcd, which is restored.
+fn restoring(labs: &Labs) -> (TestHost, TestRequest) {
+    let (lab, snapshot) = block_in_place(|| {
+        Handle::current().block_on(async {
+            let (lab, _) = Lab::with_vnf_b().await;
+            let params = json!({ "cluster_action": "backup", "etcd_passphrase": PASSPHRASE });
+            let effects = lab.hook("operate_end", params).await.unwrap();
+            lab.forget_checkpoints();
+            let snapshots = effects.metadata["etcdSnapshots"]["m1"].as_object().unwrap();
+            let name = snapshots.keys().next().unwrap().clone();
+            (lab, name)
+        })
+    });
+    let params = json!({ "cluster_action": "restore", "etcd_passphrase": PASSPHRASE, "etcd_snapshot": snapshot });
+    let request = lab.hook_request("operate_end", &params);
+    staged(labs, lab, &request)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_passes_the_trial() {
+    let report = trial_of(restoring, 6).await;
+    assert!(report.calls > 6 && report.faults >= 5, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hooks_that_only_check_pass_the_trial() {
+    let upgrade = json!({ "cluster_action": "upgrade", "kubernetes_version": "v1.37.0" });
+    let next = json!({ "kubernetes_version": "v1.37.0" });
+    let hooks = [
+        ("instantiate_start", json!({})),
+        ("operate_start", upgrade),
+        ("change_current_package_start", next),
+        ("terminate_end", json!({})),
+    ];
+    for (hook, params) in hooks {
+        let calls = trial_of(move |labs| acting(labs, hook, &params), 3)
+            .await
+            .calls;
+        let least = usize::from(hook != "terminate_end");
+        assert!(calls >= least, "{hook}: {calls}");
+    }
+}
+
+/// The hooks of a scaling to a level are those of a scaling.
+fn scaling_to_level(labs: &Labs, end: &str) -> (TestHost, TestRequest) {
+    let (host, request) = scaling(labs, &format!("scale_{end}"));
+    let mut json = request.json().clone();
+    json["hook"] = json!(format!("scale_to_level_{end}"));
+    (host, TestRequest::recorded(json))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scaling_to_a_level_passes_the_trial() {
+    for end in ["start", "end"] {
+        let report = trial_of(move |labs| scaling_to_level(labs, end), 24).await;
+        assert!(report.calls > 24 && report.faults >= 5, "{end}: {report:?}");
+    }
 }
