@@ -204,6 +204,7 @@ impl InfraDriver for BareHosts {
             instance_id: Some(lease.instance_id.clone()),
             snapshot_id: None,
             link_id: None,
+            volume_id: None,
         });
         Ok(owned.collect())
     }

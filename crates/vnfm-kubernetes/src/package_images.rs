@@ -206,6 +206,7 @@ pub(crate) async fn owned(
         instance_id: Some(one.user.instance),
         snapshot_id: None,
         link_id: None,
+        volume_id: None,
     };
     Ok(own.map(resource).collect())
 }

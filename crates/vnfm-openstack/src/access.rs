@@ -290,6 +290,7 @@ impl Access {
             },
             trust: Trust::default(),
             proxy: None,
+            reselect_zones: false,
         }
     }
 }

@@ -154,6 +154,7 @@ pub(crate) async fn owned(
         name: one.name,
         snapshot_id: None,
         link_id: None,
+        volume_id: None,
     };
     Ok(found.into_iter().map(resource).collect())
 }

@@ -178,6 +178,7 @@ impl Site {
         let how = Release {
             handle,
             grace_seconds: None,
+            retained: Vec::new(),
         };
         self.driver.release(&self.cx(owner), &sample(), &how).await
     }

@@ -45,6 +45,7 @@ mod scenarios;
 #[cfg(test)]
 #[path = "../it/support.rs"]
 mod support;
+#[cfg(test)]
 #[path = "../it/volume_scenarios.rs"]
 mod volume_scenarios;
 #[cfg(test)]

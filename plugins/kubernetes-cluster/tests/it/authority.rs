@@ -87,7 +87,7 @@ async fn three_control_planes_get_the_same_ca() {
     let old = lab.cluster().ca_pem();
     let mut all = lab.shared_params();
     all["cluster_action"] = json!("rotate_ca");
-    let request = lab.shared_request("operate_end", &all, lab.vnfcs(THREE, &[]));
+    let request = lab.shared_request("operate_end", &all, &lab.vnfcs(THREE, &[]));
     lab.run(request, None).await.unwrap().unwrap();
     lab.assert_rotated(&[THREE, WORKERS].concat(), &old);
     for host in THREE {
