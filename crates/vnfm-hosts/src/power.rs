@@ -18,8 +18,8 @@ use vnfm_types::Secret;
 const POLICY: Policy = Policy {
     body: 1 << 20,
     values: 50_000,
-    total: Duration::from_secs(60),
-    stalled: Duration::from_secs(60),
+    total: Duration::from_mins(1),
+    stalled: Duration::from_mins(1),
 };
 /// About how often the power state is read.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -95,13 +95,10 @@ impl Survey {
 
     /// An error about a host that must answer and does not.
     pub(crate) fn silence(&self, name: &str) -> PortError {
-        let state = self.host(name).map(|one| &one.state);
-        match state {
-            Some(Err(error)) => error.clone(),
-            _ => {
-                let action = format!("reach the host `{name}`");
-                PortError::new(&UNRESPONSIVE, action, "it does not respond").on(name)
-            }
+        if let Some(Err(error)) = self.host(name).map(|one| &one.state) {
+            return error.clone();
         }
+        let action = format!("reach the host `{name}`");
+        PortError::new(&UNRESPONSIVE, action, "it does not respond").on(name)
     }
 }

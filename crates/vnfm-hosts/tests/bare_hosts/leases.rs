@@ -4,7 +4,6 @@ use crate::support::{PASSWORD, SimulatedHosts, Site, hosts_of, owner, sample, wi
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{ErrorKind, InfraDriver as _};
-use vnfm_types::VimConnectionInfo;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_replicas_never_lease_the_same_host() {
@@ -193,8 +192,8 @@ async fn a_check_reports_hosts_that_are_free_or_silent() {
         json!(report.detail),
         json!({"hosts": 3, "free": 2, "unresponsive": ["node-2"]})
     );
-    let wrong = |info: VimConnectionInfo| info.access("password", "wrong-password");
-    *site.info.lock().unwrap() = wrong(hosts.inventory(|_| json!({})));
+    let wrong = hosts.inventory(|_| json!({}));
+    *site.info.lock().unwrap() = wrong.access("password", "wrong-password");
     let error = site.driver.check(&site).await.unwrap_err();
     let text = format!("{error} {error:?}");
     assert_eq!(error.kind(), ErrorKind::Refused, "{text}");
