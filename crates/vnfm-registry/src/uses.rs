@@ -26,10 +26,7 @@ const DIGITS: usize = 32;
 const PAGE: usize = 1000;
 /// Pages of a list that are read.
 const MAX_PAGES: usize = 100;
-/// What a tag names before it is deleted, where a registry deletes only manifests.
-const NOTHING: &[u8] =
-    br#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
-
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// A user of images: an instance of an installation. Neither id contains a dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageUser {
@@ -83,6 +80,14 @@ impl ImageUser {
         let (installation, instance) = (&self.installation, &self.instance);
         format!("{kind}.{installation}.{instance}.{}", digits(digest))
     }
+}
+
+/// What a tag names before it is deleted, where a registry deletes only manifests: for each tag another empty index, so that
+/// deletions at the same time do not meet.
+fn empty_index(tag: &str) -> String {
+    format!(
+        r#"{{"schemaVersion":2,"mediaType":"{INDEX}","manifests":[],"annotations":{{"dev.vnfm.tag":"{tag}"}}}}"#
+    )
 }
 
 /// The first digits of a digest.
@@ -276,10 +281,11 @@ impl Registry {
         if !self.tags(repository).await?.iter().any(|one| one == tag) {
             return Ok(());
         }
+        let empty = empty_index(tag);
         let payload = Payload {
-            media_type: "application/vnd.oci.image.index.v1+json",
-            size: NOTHING.len() as u64,
-            body: &|| Body::from(NOTHING),
+            media_type: INDEX,
+            size: empty.len() as u64,
+            body: &|| Body::from(empty.clone()),
         };
         let put = Call {
             method: Method::PUT,

