@@ -93,7 +93,7 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
 
 /// Records a retained volume of a tenant; returns its id.
 async fn retained(bench: &Bench, tenant: &str, vim: &str) -> String {
-    let id = format!("volume-on-{vim}");
+    let id = uuid::Uuid::new_v4().to_string();
     let volume = RetainedVolume {
         id: id.clone(),
         vim_id: vim.into(),
