@@ -80,7 +80,7 @@ pub struct Deployment {
 pub struct ReusedVolume {
     /// Id of the retained volume.
     pub id: String,
-    /// As [`RetainedVolume::resource_id`].
+    /// As [`resource_id`](vnfm_types::RetainedVolume::resource_id).
     pub resource_id: String,
     /// The storage of the VNFD whose volume it is.
     pub virtual_storage_desc_id: String,

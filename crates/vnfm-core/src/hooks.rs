@@ -11,7 +11,9 @@ mod parameters;
 mod pinning;
 
 pub(crate) use bounds::{CheckpointSizes, check_effects};
-pub(crate) use credentials::{HookCredentials, HookOutput, REQUESTED, Requested, credentials_step};
+pub(crate) use credentials::{
+    CredentialSecrets, HookCredentials, HookOutput, REQUESTED, Requested, credentials_step,
+};
 pub(crate) use host::{Host, Pending};
 pub(crate) use mgmt_driver::{UNDECLARED, can_undo, check_implements, driver_of, plugin_of};
 pub(crate) use parameters::{ParameterCheck, check_hook_parameters, check_parameters, no_driver};

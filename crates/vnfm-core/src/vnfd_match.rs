@@ -223,11 +223,20 @@ topology_template:
     two: *container
 ";
 
+    const ORDER: &str = "manifests: [{path: Files/kubernetes/web.yaml, order: 1}]";
+
     fn outcomes(allocatable: &[(&str, &str)], labels: &[(&str, &str)]) -> Vec<String> {
         let folder = std::env::temp_dir();
         let folder = folder.join(format!("vnfd-match-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let kubernetes = folder.join("Files/kubernetes");
+        std::fs::create_dir_all(&kubernetes).unwrap();
         std::fs::write(folder.join("vnfd.yaml"), VNFD).unwrap();
+        std::fs::write(kubernetes.join("order.yaml"), ORDER).unwrap();
+        std::fs::write(
+            kubernetes.join("web.yaml"),
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
+        )
+        .unwrap();
         let package = Package::open(Path::new(&folder), &Limits::default());
         std::fs::remove_dir_all(&folder).unwrap();
         let package = package.unwrap_or_else(|all| panic!("{all}"));

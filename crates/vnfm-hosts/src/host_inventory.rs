@@ -280,14 +280,14 @@ mod tests {
     use vnfm_core::ports::{ErrorKind, PortError};
     use vnfm_types::{HOSTS, VimConnectionInfo};
 
-    fn read(interface: Value, access: Value) -> Result<HostInventory, PortError> {
+    fn read(interface: &Value, access: &Value) -> Result<HostInventory, PortError> {
         let mut info = VimConnectionInfo::new(HOSTS);
         info.interface_info = interface.as_object().unwrap().clone();
         info.access_info = access.as_object().unwrap().clone();
         HostInventory::try_from(&info)
     }
 
-    fn interface(hosts: Value) -> Value {
+    fn interface(hosts: &Value) -> Value {
         json!({"wipeCommand": "true", "hosts": hosts})
     }
 
@@ -296,7 +296,7 @@ mod tests {
         let hosts = json!([{"name": "a", "address": "192.0.2.1"}, {"name": "b", "address": "192.0.2.2", "username": "core"}]);
         let access =
             json!({"username": "root", "password": "all", "hosts": {"a": {"privateKey": "KEY"}}});
-        let inventory = read(interface(hosts), access).unwrap();
+        let inventory = read(&interface(&hosts), &access).unwrap();
         let targets: Vec<_> = inventory
             .hosts
             .iter()
@@ -349,12 +349,12 @@ mod tests {
                 "`z`",
             ),
         ] {
-            let error = read(interface(hosts), access).err().unwrap();
+            let error = read(&interface(&hosts), &access).err().unwrap();
             let text = format!("{error} {error:?}");
             assert_eq!(error.kind(), ErrorKind::Refused);
             assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
         }
-        let error = read(json!({"hosts": one()}), login()).err().unwrap();
+        let error = read(&json!({"hosts": one()}), &login()).err().unwrap();
         assert!(error.to_string().contains("wipeCommand"), "{error}");
     }
 }

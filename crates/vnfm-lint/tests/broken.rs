@@ -26,6 +26,9 @@ const TESTED_ELSEWHERE: &[&str] = &[
     codes::ASD,
     codes::ASD_UNKNOWN,
     codes::TYPES_INDENT,
+    // These need packages with charts: `helm_mapping.rs` of the descriptor.
+    codes::HELM_RULE,
+    codes::HELM_MAPPING,
     // These need cryptography: the tests of `vnfmctl lint`.
     codes::SIGNATURE_WRONG,
     codes::SIGNATURE_GAP,

@@ -74,10 +74,8 @@ pub(crate) async fn prepare(
             )?,
         };
         let count = blueprint.deployment.instances_of(&vdu.name);
-        demand.add(
-            chosen,
-            count.saturating_sub(recorded_instances(change, &vdu.name)),
-        );
+        let new = count.saturating_sub(recorded_instances(change, &vdu.name));
+        demand.add(chosen, new);
         resolved
             .flavors
             .insert(vdu.name.clone(), chosen.name.clone());

@@ -93,7 +93,8 @@ pub(crate) async fn update_stack(
     change: &Convergence<'_>,
     template: Option<&StackTemplate>,
 ) -> Result<Updated, PortError> {
-    replace_in_stack(cx, cloud, change, template, targets(change)).await
+    let replacing = replace_in_stack(cx, cloud, change, template, targets(change));
+    Box::pin(replacing).await
 }
 
 /// As [`update_stack`], and replaces the servers and volumes with the ids `targets`.

@@ -90,19 +90,19 @@ fn render(cloud: &Cloud, login: &Credential, outputs: &Object) -> Result<String,
             section.insert(key.clone(), resolved(value, outputs)?);
         }
     }
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for (section, keys) in sections {
         check_plain(&section)?;
-        text.push_str(&format!("[{section}]\n"));
+        lines.push(format!("[{section}]\n"));
         for (key, value) in keys {
             check_plain(&key)?;
             if value.contains(['\n', '\r']) {
                 return Err(format!("`{key}` in `[{section}]` has several lines"));
             }
-            text.push_str(&format!("{key} = {}\n", cloud.format.written(&value)));
+            lines.push(format!("{key} = {}\n", cloud.format.written(&value)));
         }
     }
-    Ok(text)
+    Ok(lines.concat())
 }
 
 /// The text of a value of the request.

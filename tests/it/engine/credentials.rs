@@ -148,7 +148,7 @@ async fn a_rollback_revokes_what_its_operation_created_and_nothing_else() {
     engine.drive(&op).await.unwrap();
     let before = logins(&world);
     *world.hook_service_call.lock().unwrap() = Some(("vim.credential", json!({"name": "other"})));
-    world.fail("heal_end", 1, &INJECTED);
+    world.fail("heal_start", 1, &INJECTED);
     let heal = engine.heal(TENANT, &id, HealVnfRequest::default());
     let op = heal.await.unwrap();
     engine.drive(&op).await.unwrap();

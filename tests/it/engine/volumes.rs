@@ -178,7 +178,7 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
     );
     // It stays without being named again, and only that one.
     it.terminated(&id, TerminateVnfRequest::default()).await;
-    assert_eq!(it.records().await, [kept.clone()]);
+    assert_eq!(it.records().await, std::slice::from_ref(&kept));
     assert_eq!(
         it.vim.0.volumes(),
         BTreeSet::from([kept.resource_id.clone()])

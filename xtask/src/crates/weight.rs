@@ -217,6 +217,10 @@ const USES: &[(&str, &str)] = &[
         "keep(Drivers::default().with(vnfm::kubernetes::KubernetesDriver::new(vnfm::outbound::Destinations::anywhere())));",
     ),
     (
+        "bare-hosts",
+        "keep(Drivers::default().with(vnfm::bare_hosts::BareHosts::new(vnfm::outbound::Destinations::anywhere())));",
+    ),
+    (
         "plugins",
         "keep(Arc::new(vnfm::plugins::PluginHost::new(Default::default(), clock)) as Arc<dyn MgmtDrivers>);",
     ),

@@ -282,7 +282,7 @@ async fn orphans_are_listed_with_the_vims_that_could_not_be_queried() {
     let ended = stub.run(&["orphans"]).await;
     assert_eq!(
         ended.data,
-        "KIND       NAME   ID  VIM  VNF  SNAPSHOT  LINK  ABANDONED\nNamespace  vnf-x  i   v-1\n"
+        "KIND       NAME   ID  VIM  VNF  SNAPSHOT  LINK  VOLUME  ABANDONED\nNamespace  vnf-x  i   v-1\n"
     );
     assert_eq!(
         ended.messages,

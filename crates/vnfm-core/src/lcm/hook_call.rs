@@ -177,7 +177,7 @@ async fn call(
         ownership: op.ownership.clone(),
         deadline: op.deadline,
         terminates: op.record.op.operation == LcmOperationType::Terminate,
-        earlier_credentials: op.deployment_before()?.credentials.clone(),
+        earlier_credentials: op.earlier_credentials()?,
         requested: requested.clone(),
         span: tracing::Span::current(),
     };

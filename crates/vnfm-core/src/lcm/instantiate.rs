@@ -124,7 +124,9 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let mut vim_use = VimUse::for_deployment(tenant, &instance.vnf.id, &allocation.deployment);
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
     // If the request names no VIM, the NFVO chooses one.
-    if !is_placed_by_grant {
+    if is_placed_by_grant {
+        volume_use::to_reuse(requested, &allocation, None).await?;
+    } else {
         let connections = &mut request.vim_connection_info;
         let (vim, driver) = vims::of_connections(context, tenant, connections).await?;
         vims::name_by_id(connections, &vim);
@@ -141,8 +143,6 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
             .map_err(Refusal::unprocessable)?;
         vim_use.vim_id = vim.registered_id().map(ToOwned::to_owned);
         vim_use.identity = vim.identity().map(ToOwned::to_owned);
-    } else {
-        volume_use::to_reuse(requested, &allocation, None).await?;
     }
     Ok(Target {
         deployment: Some(allocation.deployment),

@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::step::{HookOf, Step, StepOutput};
 use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::hooks::HookCredentials;
+use crate::hooks::{CredentialSecrets, HookCredentials};
 use crate::ports::{
     Allocation, Change, Clock, Code, Effects, ErrorKind, Fence, InfraDriver, InstanceRecord,
     Inventory, JournalRow, OpRecord, Ownership, PACKAGE, PortError, StepStatus, Vim, VimCall,
@@ -107,6 +107,17 @@ impl Op {
     pub(super) fn hook_credentials(&self) -> impl Iterator<Item = HookCredentials> + '_ {
         let hooks = self.operation.hooks().into_iter();
         hooks.filter_map(|step| self.output_of(step).ok()?)
+    }
+
+    /// The logins from before the operation, and those that its hooks have requested until now.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Op::deployment_before`].
+    pub(super) fn earlier_credentials(&self) -> Result<CredentialSecrets, PortError> {
+        let mut earlier = self.deployment_before()?.credentials.clone();
+        earlier.extend(self.hook_credentials().flat_map(|hook| hook.credentials));
+        Ok(earlier)
     }
 
     /// The resources of the instance as they were when this process claimed the operation.

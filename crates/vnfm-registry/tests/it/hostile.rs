@@ -35,8 +35,9 @@ impl Server {
                 if let Some(head) = head.strip_suffix(ENDLESS) {
                     let text = format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n");
                     let mut sent = stream.write_all(text.as_bytes()).await;
+                    let spaces = vec![b' '; 64 << 10];
                     while sent.is_ok() {
-                        sent = stream.write_all(&[b' '; 64 << 10]).await;
+                        sent = stream.write_all(&spaces).await;
                     }
                     continue;
                 }

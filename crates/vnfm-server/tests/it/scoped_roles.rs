@@ -45,7 +45,8 @@ fn is_shown(user: &str, parameter: &str) -> bool {
 
 /// Whether a role with a scope may not send this request, whatever the id in it.
 fn needs_full_scope(template: &str, method: &str) -> bool {
-    template.ends_with("{hostKeyId}") || (template.ends_with("{linkId}") && method != "get")
+    let outlives_instances = template.ends_with("{linkId}") || template.ends_with("{volumeId}");
+    template.ends_with("{hostKeyId}") || (outlives_instances && method != "get")
 }
 
 #[tokio::test]
@@ -66,7 +67,7 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
                 needs,
                 parameter.map(|(parameter, _)| is_shown(user, parameter)),
             ) {
-                // Host keys and links need a role without a scope.
+                // Host keys, links and volumes need a role without a scope.
                 (RequiredRole::Role(_), Some(false)) if needs_full_scope(&template, &method) => {
                     assert_eq!(response.status, 403, "{what}");
                 }

@@ -88,6 +88,11 @@ impl Service for Nova {
                 };
                 Route::new(call, id.clone(), move || self.act(request, &id, &action))
             }
+            (&Method::GET, ["servers", _, "os-volume_attachments"]) => {
+                Route::new("nova.volume_attachments", id.clone(), move || {
+                    self.attachments(&id)
+                })
+            }
             (&Method::POST, ["servers", _, "os-volume_attachments"]) => {
                 let volume = text(&request.json()["volumeAttachment"], "volumeId").to_owned();
                 Route::new("nova.volume_attach", id.clone(), move || {
@@ -278,6 +283,14 @@ impl Nova {
     }
 
     /// Attaches a volume to a server, or detaches it.
+    fn attachments(&self, id: &str) -> Answer {
+        let state = self.0.state();
+        let server = state.servers.get(id).ok_or_else(|| no_instance(id))?;
+        let one = |volume: &String| json!({ "id": volume, "volumeId": volume, "serverId": id });
+        let all: Vec<Value> = server.volumes.iter().map(one).collect();
+        Ok(Reply::json(200, &json!({ "volumeAttachments": all })))
+    }
+
     fn attachment(&self, request: &Request, (id, volume): (&str, &str), on: bool) -> Answer {
         self.0.authenticate(request)?;
         let mut state = self.0.state();

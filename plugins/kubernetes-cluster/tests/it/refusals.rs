@@ -84,7 +84,7 @@ async fn a_cluster_that_is_not_possible_is_refused_before_there_is_a_server() {
     let named = refused_before(2, |p| p["master_node"]["vdu_id"] = json!("masterNode")).await;
     assert!(named.unwrap().contains("2 nodes"));
     let ranges = refused_before(1, |p| {
-        p["master_node"]["cluster_cidr"] = json!("10.244.9.0/24")
+        p["master_node"]["cluster_cidr"] = json!("10.244.9.0/24");
     });
     let ranges = ranges.await.unwrap();
     assert!(
