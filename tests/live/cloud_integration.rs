@@ -55,18 +55,19 @@ fn a_service_has_a_load_balancer_and_a_termination_leaves_none() {
 
     let tag = format!("vnf-{id}");
     apply_service(&cluster, "web");
-    let balancer = until("the load balancer has its member", BALANCED, || {
-        balancer_with_member(&real.cloud(), &tag)
+    until("the load balancer has its member", BALANCED, || {
+        balancer_with_member(&real.cloud(), &tag, "web")
     });
-    assert_eq!(balancer["name"], "default/web");
     cluster.kubectl("delete service web").unwrap();
     until("the load balancer is gone", BALANCED, || {
-        balancers(&real.cloud(), &tag).is_empty().then_some(())
+        balancer_of(&real.cloud(), &tag, "web")
+            .is_none()
+            .then_some(())
     });
 
     apply_service(&cluster, "kept");
     until("the second load balancer", BALANCED, || {
-        balancer_with_member(&real.cloud(), &tag)
+        balancer_with_member(&real.cloud(), &tag, "kept")
     });
     testbed.terminate_and_delete(VNF_A);
     assert_eq!(balancers(&real.cloud(), &tag), Vec::<Value>::new());
@@ -113,7 +114,7 @@ fn with_kuryr(request: &Value) -> Value {
             "format": "kuryr-kubernetes",
             "roles": ["member", "load-balancer_member"],
             "sections": {
-                "DEFAULT": {"use_stderr": true},
+                "DEFAULT": {"use_stderr": "true"},
                 "kubernetes": {
                     "enabled_handlers": "service,endpoints,kuryrloadbalancer",
                     "endpoints_driver_octavia_provider": "nfvtest",
@@ -123,7 +124,7 @@ fn with_kuryr(request: &Value) -> Value {
                     "service_subnet": "${output.service_subnet}",
                     "pod_security_groups": "${output.pod_security_group}",
                     "external_svc_net": "${output.external_network}",
-                    "lbaas_activation_timeout": 60,
+                    "lbaas_activation_timeout": "60",
                 },
                 "octavia_defaults": {"member_mode": "L3"},
             },
@@ -196,8 +197,15 @@ fn balancers(cloud: &Cloud, tag: &str) -> Vec<Value> {
     cloud.list("load-balancer", &path, "loadbalancers")
 }
 
-fn balancer_with_member(cloud: &Cloud, tag: &str) -> Option<Value> {
-    let balancer = balancers(cloud, tag).into_iter().next()?;
+/// That of a Service; Kuryr creates one for the cluster's DNS, too.
+fn balancer_of(cloud: &Cloud, tag: &str, service: &str) -> Option<Value> {
+    let name = format!("default/{service}");
+    let mut all = balancers(cloud, tag).into_iter();
+    all.find(|balancer| balancer["name"] == name.as_str())
+}
+
+fn balancer_with_member(cloud: &Cloud, tag: &str, service: &str) -> Option<()> {
+    let balancer = balancer_of(cloud, tag, service)?;
     let pool = balancer["pools"][0]["id"].as_str()?;
     let path = format!("/v2.0/lbaas/pools/{pool}/members");
     let members = cloud.list("load-balancer", &path, "members");
@@ -206,5 +214,5 @@ fn balancer_with_member(cloud: &Cloud, tag: &str) -> Option<Value> {
         (&member["address"], &member["protocol_port"]),
         (&json!("10.244.9.9"), &json!(8080))
     );
-    Some(balancer)
+    Some(())
 }
