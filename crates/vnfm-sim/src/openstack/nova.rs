@@ -77,20 +77,12 @@ impl Service for Nova {
                     .as_object()
                     .and_then(|map| map.keys().next().cloned())
                     .unwrap_or_default();
-                let call = match action.as_str() {
-                    "os-getConsoleOutput" => "nova.console_output",
-                    "os-resetState" => "nova.reset_state",
-                    "os-stop" => "nova.server_stop",
-                    "os-start" => "nova.server_start",
-                    "createImage" => "nova.create_image",
-                    "rebuild" => "nova.server_rebuild",
-                    _ => return None,
-                };
-                Route::new(call, id.clone(), move || self.act(request, &id, &action))
+                let (_, call) = ACTIONS.iter().find(|(name, _)| *name == action)?;
+                Route::new(*call, id.clone(), move || self.act(request, &id, &action))
             }
             (&Method::GET, ["servers", _, "os-volume_attachments"]) => {
                 Route::new("nova.volume_attachments", id.clone(), move || {
-                    self.attachments(&id)
+                    self.attachments(request, &id)
                 })
             }
             (&Method::POST, ["servers", _, "os-volume_attachments"]) => {
@@ -109,6 +101,16 @@ impl Service for Nova {
         })
     }
 }
+
+/// The actions of a server, and the names of their calls.
+const ACTIONS: &[(&str, &str)] = &[
+    ("os-getConsoleOutput", "nova.console_output"),
+    ("os-resetState", "nova.reset_state"),
+    ("os-stop", "nova.server_stop"),
+    ("os-start", "nova.server_start"),
+    ("createImage", "nova.create_image"),
+    ("rebuild", "nova.server_rebuild"),
+];
 
 impl Nova {
     /// The routes of everything except servers.
@@ -283,7 +285,8 @@ impl Nova {
     }
 
     /// Attaches a volume to a server, or detaches it.
-    fn attachments(&self, id: &str) -> Answer {
+    fn attachments(&self, request: &Request, id: &str) -> Answer {
+        self.0.authenticate(request)?;
         let state = self.0.state();
         let server = state.servers.get(id).ok_or_else(|| no_instance(id))?;
         let one = |volume: &String| json!({ "id": volume, "volumeId": volume, "serverId": id });
