@@ -89,7 +89,6 @@ async fn an_image_of_somebody_else_stays() {
 }
 
 #[tokio::test]
-#[ignore = "Docker's registry 2.8 keeps a tag of nothing when two tags are deleted at the same time"]
 async fn two_users_that_end_at_the_same_time_leave_nothing() {
     let Some(running) = Running::start(false).await else {
         return;
@@ -105,10 +104,11 @@ async fn two_users_that_end_at_the_same_time_leave_nothing() {
             repeated(|| registry.give_up(&image, &two, &content)),
         );
         let ends = [first, second];
-        assert!(ends.contains(&GivenUp::Deleted), "round {round}: {ends:?}");
-        assert_eq!(users(&registry).await, Vec::<String>::new());
+        // Which of them deletes it is not always known: the registry may delete it and report a failure.
         let left = registry.digest("acme/web", &image.digest).await.unwrap();
-        assert_eq!(left, None, "round {round}");
+        assert_eq!(left, None, "round {round}: {ends:?}");
+        let users = users(&registry).await;
+        assert_eq!(users, Vec::<String>::new(), "round {round}: {ends:?}");
     }
 }
 
