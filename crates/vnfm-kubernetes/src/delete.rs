@@ -1,5 +1,4 @@
-//! Deletes the stages in reverse, each completely before the next one; then the namespace, if we created it; then the VNF's
-//! volumes, which claims of the namespace may hold until then.
+//! Deletes the stages in reverse, each completely before the next; then our namespace; then volumes that its claims held.
 //!
 //! Objects that are not ours remain: nothing is deleted by its name alone, always by its UID. A handle that was lost in a
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels

@@ -21,15 +21,15 @@ use crate::access::Access;
 use crate::blueprint::{self, Blueprint};
 use crate::check::check;
 use crate::errors::UNEXPECTED;
-use crate::heat::{self, Stack, StackTemplate, stack_name};
+use crate::heat::{self, StackTemplate, stack_name};
 use crate::image_body::Image;
 use crate::keystone_login::{Cloud, Sessions};
 use crate::package_images::{earlier_packages, noting_images, packages_with_images};
 use crate::power::PowerSwitch;
 use crate::prepare::{prepare, present};
+use crate::recorded_stack::{read_recorded, recorded};
 use crate::resolved::{Resolved, known};
-use crate::retries::Waiter;
-use crate::rolling::roll;
+use crate::rolling::{has_own_template, roll, rolls};
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
@@ -40,14 +40,13 @@ use crate::{
     retained_volumes, snapshots, user_data,
 };
 use async_trait::async_trait;
-use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, Credentials, InfraDriver, Links, OwnedResource, PortError,
     Power, PowerChange, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim,
-    VimCall, VimReport, Volumes, Waited,
+    VimCall, VimReport, Volumes,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -334,7 +333,7 @@ impl InfraDriver for OpenStack {
         });
         let images = glance::owned(&cloud, installation_id).await?;
         let stored = snapshots::owned(&cloud, installation_id).await?;
-        let images = images.iter().flat_map(uses);
+        let images = images.iter().flat_map(glance::uses);
         let networks = links::owned(&cloud, installation_id).await?;
         let volumes = retained_volumes::owned(&cloud, installation_id).await?;
         let credentials = application_credentials::owned(&cloud, installation_id).await?;
@@ -485,77 +484,5 @@ impl Power for OpenStack {
         };
         switch.set_all(&change.current.inventory).await?;
         Ok(change.current.clone())
-    }
-}
-
-/// Whether the package brings its own template, whose groups determine in which order servers change.
-fn has_own_template(what: &Allocation) -> bool {
-    let flavour_id = &what.deployment.flavour_id;
-    what.package.base_hot(flavour_id).is_some()
-}
-
-/// Whether both templates of a change are generated.
-fn rolls(change: &Convergence<'_>) -> bool {
-    let mut both = std::iter::once(change.target).chain(change.other);
-    !both.any(has_own_template)
-}
-
-/// An image, once per instance that uses it.
-fn uses(image: &glance::Image) -> Vec<OwnedResource> {
-    let owned_by = |instance_id: Option<&str>| OwnedResource {
-        kind: "OS::Glance::Image".into(),
-        id: image.id.clone(),
-        name: image.name.clone().unwrap_or_default(),
-        instance_id: instance_id.map(str::to_owned),
-        snapshot_id: None,
-        link_id: None,
-        volume_id: None,
-    };
-    let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
-    if all.is_empty() {
-        vec![owned_by(None)]
-    } else {
-        all
-    }
-}
-
-/// Reads the inventory of a stack, waiting for services that are unavailable.
-async fn read_recorded(
-    cx: &VimCall<'_>,
-    cloud: &Cloud<'_>,
-    blueprint: &Blueprint<'_>,
-    (stack, resolved): (&Stack, &Resolved),
-) -> Result<Recorded, PortError> {
-    let action = format!("read the resources of stack `{}`", stack.name);
-    let mut waiter = Waiter::new(cx, &action);
-    let contents = loop {
-        let read = inventory::read_stack(cloud, stack).map_ok(Waited::Done);
-        match waiter.attempt(read).await? {
-            Waited::Done(contents) => break contents,
-            Waited::NotYet(reason) => waiter.pause(&reason).await?,
-        }
-    };
-    Ok(recorded(cx, blueprint, (stack, resolved), &contents))
-}
-
-fn recorded(
-    cx: &VimCall<'_>,
-    blueprint: &Blueprint<'_>,
-    (stack, resolved): (&Stack, &Resolved),
-    contents: &inventory::StackContents,
-) -> Recorded {
-    let context = inventory::Context {
-        blueprint,
-        resolved,
-        vim: cx.vim.connection_id(),
-    };
-    let mut metadata = KeyValuePairs::new();
-    metadata.insert("stackId".into(), json!(stack.id));
-    metadata.insert("stackName".into(), json!(stack.name));
-    Recorded {
-        handle: json!({"stackId": stack.id, "stackName": stack.name}),
-        inventory: inventory::inventory(contents, context),
-        metadata,
-        resolved: json!(resolved),
     }
 }

@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use vnfm_core::ports::{Ownership, PortError};
+use vnfm_core::ports::{OwnedResource, Ownership, PortError};
 use vnfm_descriptor::{Package, SwImage};
 
 #[derive(Debug, Clone, Deserialize)]
@@ -327,4 +327,23 @@ fn tags(ownership: &Ownership) -> (String, String) {
         installation_tag(&ownership.installation_id),
         stack_name(&ownership.instance_id),
     )
+}
+
+/// An image, once per instance that uses it.
+pub(crate) fn uses(image: &Image) -> Vec<OwnedResource> {
+    let owned_by = |instance_id: Option<&str>| OwnedResource {
+        kind: "OS::Glance::Image".into(),
+        id: image.id.clone(),
+        name: image.name.clone().unwrap_or_default(),
+        instance_id: instance_id.map(str::to_owned),
+        snapshot_id: None,
+        link_id: None,
+        volume_id: None,
+    };
+    let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
+    if all.is_empty() {
+        vec![owned_by(None)]
+    } else {
+        all
+    }
 }

@@ -58,6 +58,7 @@ mod plan;
 mod policy;
 mod power;
 mod prepare;
+mod recorded_stack;
 mod reply;
 mod resolved;
 mod restore;

@@ -21,7 +21,9 @@ use crate::update::update_stack;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::json::differing_paths;
-use vnfm_core::ports::{Convergence, PortError, Replacement, ResourceAction, Rolling, VimCall};
+use vnfm_core::ports::{
+    Allocation, Convergence, PortError, Replacement, ResourceAction, Rolling, VimCall,
+};
 
 /// Changes all servers but those of the last batch, and pauses after each batch. Does nothing if the stack no longer exists.
 pub(crate) async fn roll(
@@ -87,6 +89,18 @@ async fn complete_batch(
     Box::pin(update_stack(cx, cloud, change, Some(&template)))
         .await
         .map(drop)
+}
+
+/// Whether the package brings its own template, whose groups determine in which order servers change.
+pub(crate) fn has_own_template(what: &Allocation) -> bool {
+    let flavour_id = &what.deployment.flavour_id;
+    what.package.base_hot(flavour_id).is_some()
+}
+
+/// Whether both templates of a change are generated.
+pub(crate) fn rolls(change: &Convergence<'_>) -> bool {
+    let mut both = std::iter::once(change.target).chain(change.other);
+    !both.any(has_own_template)
 }
 
 fn percent(done: usize, total: usize) -> u8 {

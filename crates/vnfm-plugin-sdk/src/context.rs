@@ -258,8 +258,7 @@ impl HookContext {
         }
     }
 
-    /// Stores `value` so that it survives crashes and retries. It is encrypted at rest and may contain secrets.
-    /// Most hooks use [`HookContext::step`] instead.
+    /// Stores `value`, encrypted, for attempts after crashes and retries. Most hooks use [`HookContext::step`] instead.
     ///
     /// ```
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};

@@ -4,13 +4,14 @@
 //! is. Unlike `kubectl drain`, which only prints text, the API returns a status and a cause for each eviction. Calls are
 //! repeated for a while if there is no response; any response counts.
 
+use crate::api_responses::{is_last_refusal, is_transient, unexpected_response};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
-use vnfm_plugin_sdk::{ErrorKind, HttpRequest, HttpResponse};
+use vnfm_plugin_sdk::{ErrorKind, HttpRequest};
 
 /// How often in a row a call may fail, and the interval between attempts.
-const MAX_FAILURES: u32 = 40;
+pub(crate) const MAX_FAILURES: u32 = 40;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of one call to the API server.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
@@ -33,14 +34,14 @@ pub(crate) struct Api<'a> {
 }
 
 /// A response of the API server.
-struct Response {
-    status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     body: Value,
 }
 
 impl Response {
     /// Its message, with the causes.
-    fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         let message = self.body["message"]
             .as_str()
             .unwrap_or("it gave no reason")
@@ -480,35 +481,8 @@ impl Api<'_> {
     }
 }
 
-/// Whether an API server may respond like this while it starts: behind a proxy, or until it has loaded roles and bindings. Our
-/// login has all rights, but may have lost them.
-fn is_transient(response: &HttpResponse) -> bool {
-    let has_no_right =
-        response.body.contains(" is forbidden: User ") && response.body.contains(" cannot ");
-    matches!(response.status, 502..=504) || (response.status == 403 && has_no_right)
-}
-
-/// A refusal of the last attempt is no matter of time.
-fn is_last_refusal(response: &HttpResponse, failed: u32) -> bool {
-    response.status == 403 && failed == MAX_FAILURES
-}
-
 fn node_path(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
-}
-
-fn unexpected_response(verb: &str, path: &str, response: &Response) -> DriverError {
-    let detail = format!(
-        "cannot {verb} `{path}`: {} {}",
-        response.status,
-        response.reason()
-    );
-    let error = DriverError::new("api-refused", detail).phase("cluster");
-    if response.status >= 500 || response.status == 429 {
-        error.retryable()
-    } else {
-        error
-    }
 }
 
 #[cfg(test)]

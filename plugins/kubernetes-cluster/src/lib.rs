@@ -22,6 +22,7 @@ mod action;
 mod addon_check;
 mod addons;
 mod api;
+mod api_responses;
 mod authority;
 mod certificates;
 mod cidr;

@@ -46,6 +46,7 @@ mod store;
 mod store_admin;
 mod store_codes;
 mod subscribers;
+mod usage;
 mod vim_call;
 mod vim_slot;
 mod volumes;
@@ -94,12 +95,13 @@ pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};
 pub use snapshots::{Reversion, SnapshotSource, Snapshots, StoredSnapshot, counterparts};
-pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
+pub use store::{ChangeCounters, Claim, Fence, Store, StoreError};
 pub use store_admin::{
     Backups, KeyLocation, Pruned, Recovery, Retention, SealedBy, SealingKeys, Statistics,
     StoreAdmin, UnfinishedWork, VimExpiry,
 };
 pub use subscribers::{Callback, Subscribers};
+pub use usage::Usage;
 pub use vim_call::{
     Allocation, Budget, Convergence, Ownership, Release, Replacement, Vim, VimCall, VimLogin,
     VimReport, Watcher,

@@ -490,15 +490,3 @@ impl Flavour {
         names.join(", ")
     }
 }
-
-impl ScalingAspect {
-    /// The delta of a step, counted from 1; a single entry repeats for every step.
-    fn step_delta(&self, step: u32) -> Option<&str> {
-        let index = if self.step_deltas.len() == 1 {
-            0
-        } else {
-            step as usize - 1
-        };
-        self.step_deltas.get(index).map(String::as_str)
-    }
-}

@@ -7,7 +7,7 @@
 //! ```
 //! Each time every VDU stays within its profile ([`Flavour::instances_at`] counts).
 
-use super::flavour::{Flavour, LevelError};
+use super::flavour::{Flavour, LevelError, ScalingAspect};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -242,5 +242,17 @@ impl Flavour {
             self.vdus[vdu].within_profile(count)?;
         }
         Ok(())
+    }
+}
+
+impl ScalingAspect {
+    /// The delta of a step, counted from 1; a single entry repeats for every step.
+    pub(super) fn step_delta(&self, step: u32) -> Option<&str> {
+        let index = if self.step_deltas.len() == 1 {
+            0
+        } else {
+            step as usize - 1
+        };
+        self.step_deltas.get(index).map(String::as_str)
     }
 }

@@ -3,6 +3,7 @@
 use super::request::TestRequest;
 use super::script::{Reply, Script};
 use super::uploaded::Uploaded;
+use super::values::{refused, test_credential, text};
 use crate::context::{HookContext, Level, Services};
 use crate::driver::{Hooks, MgmtDriver};
 use crate::error::{DriverError, ErrorKind, ServiceError};
@@ -490,23 +491,4 @@ impl State {
         let missing = || refused("artifact.read", format!("the package has no file `{path}`"));
         self.files.get(path).cloned().ok_or_else(missing)
     }
-}
-
-/// The login `name` that the test host grants.
-fn test_credential(name: &str) -> Value {
-    json!({
-        "authUrl": "http://cloud.example/v3", "region": "RegionOne", "interface": "public", "projectId": "project-1",
-        "id": format!("test-{name}"), "secret": format!("secret of {name}"), "tag": "vnf-test",
-    })
-}
-
-fn refused(service: &str, detail: String) -> ServiceError {
-    ServiceError::new(service, ErrorKind::Refused, detail)
-}
-
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }

@@ -35,6 +35,7 @@ mod request;
 mod script;
 mod trial;
 mod uploaded;
+mod values;
 
 /// Runs a future to completion, for tests of a part of a driver.
 ///

@@ -1,7 +1,8 @@
 //! What kubeadm does for a control plane of several nodes: its shared address, its certificates, and the join of a node.
 
 use super::host::Host;
-use super::kubeadm::{ADMIN, API_SERVER, Configuration, endpoint_of_host, random_token};
+use super::joining::random_token;
+use super::kubeadm::{ADMIN, API_SERVER, Configuration, endpoint_of_host};
 use crate::kubernetes::Cluster;
 use serde_json::json;
 use sha2::{Digest, Sha256};

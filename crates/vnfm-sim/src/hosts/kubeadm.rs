@@ -2,6 +2,7 @@
 
 use super::control_plane;
 use super::host::{Host, KUBELET, Network};
+use super::joining::{ca_hash, join_command, random_token, register};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
 use super::upgrade;
@@ -10,7 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -280,46 +280,6 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
          Your Kubernetes control-plane has initialized successfully!\n\n{join}"
     ))
-}
-
-/// Labels and taints that the kubelet registers the node with.
-fn register(cluster: &Cluster, node: &str, document: Option<&Value>) {
-    let registration = document.map(|document| document["nodeRegistration"].clone());
-    let registration = registration.unwrap_or_default();
-    let mut change = serde_json::json!({ "metadata": { "labels": {} }, "spec": {} });
-    let arguments = registration["kubeletExtraArgs"].as_array();
-    for argument in arguments.into_iter().flatten() {
-        if argument["name"] == "node-labels" {
-            let labels = argument["value"].as_str().unwrap_or_default().split(',');
-            for (key, value) in labels.filter_map(|label| label.split_once('=')) {
-                change["metadata"]["labels"][key] = value.into();
-            }
-        }
-    }
-    if registration["taints"].is_array() {
-        change["spec"]["taints"] = registration["taints"].clone();
-    }
-    cluster.merge(&format!("/api/v1/nodes/{node}"), &change);
-}
-
-fn join_command(endpoint: &str, token: &str, ca: &str) -> String {
-    let hash = ca_hash(ca).unwrap_or_default();
-    format!("kubeadm join {endpoint} --token {token} --discovery-token-ca-cert-hash {hash} \n")
-}
-
-/// `sha256:…` of the CA's public key, as joins pin it.
-fn ca_hash(pem: &str) -> Option<String> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
-    let certificate = pem.parse_x509().ok()?;
-    Some(format!(
-        "sha256:{}",
-        hex::encode(Sha256::digest(certificate.tbs_certificate.subject_pki.raw))
-    ))
-}
-
-pub(super) fn random_token() -> String {
-    let random = uuid::Uuid::new_v4().simple().to_string();
-    format!("{}.{}", &random[..6], &random[6..22])
 }
 
 /// A control plane that a joining host has found.

@@ -27,6 +27,7 @@ mod disk;
 mod etcd;
 mod file_programs;
 mod host;
+mod joining;
 mod kubeadm;
 mod kubectl;
 mod lease;

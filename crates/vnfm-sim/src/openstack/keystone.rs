@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Cloud;
+use super::keystone_tokens::{catalog, roles, show_token};
 use super::state::{Credential, State, Token, User, text};
 use crate::http::{Reply, Request, Route, Service};
 
@@ -440,67 +441,6 @@ fn has_scope(state: &State, user: &User, scope: &Value) -> bool {
         .find(|(_, id)| **id == user.project)
         .map(|(name, _)| name.as_str());
     text(scope, "id") == user.project || Some(text(scope, "name")) == project
-}
-
-fn roles(admin: bool) -> Value {
-    let names: &[&str] = if admin {
-        &["admin", "member", "reader"]
-    } else {
-        &[
-            "member",
-            "reader",
-            "heat_stack_owner",
-            "creator",
-            "load-balancer_member",
-        ]
-    };
-    names
-        .iter()
-        .map(|name| json!({ "id": name, "name": name }))
-        .collect()
-}
-
-fn stamp(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
-fn show_token(state: &State, user: &User, token: &Token) -> Value {
-    let domain = json!({ "id": "default", "name": "Default" });
-    let method = if token.by_credential {
-        "application_credential"
-    } else {
-        "password"
-    };
-    let mut token_body = json!({ "methods": [method], "user": { "id": user.id, "name": user.name, "domain": domain, "password_expires_at": null },
-        "audit_ids": [Uuid::new_v4().simple().to_string()], "expires_at": stamp(token.expires), "issued_at": stamp(token.issued) });
-    if token.scoped {
-        let name = state
-            .projects
-            .iter()
-            .find(|(_, id)| **id == user.project)
-            .map(|(name, _)| name.as_str());
-        token_body["project"] = json!({ "id": user.project, "name": name, "domain": domain });
-        token_body["roles"] = roles(user.admin);
-        token_body["is_domain"] = json!(false);
-        token_body["catalog"] = catalog(state, user);
-    }
-    json!({ "token": token_body })
-}
-
-fn catalog(state: &State, user: &User) -> Value {
-    let mut services: Vec<Value> = Vec::new();
-    for endpoint in &state.endpoints {
-        let url = endpoint
-            .url
-            .replace("%(tenant_id)s", &user.project)
-            .replace("%(project_id)s", &user.project);
-        let entry = json!({ "id": endpoint.id, "interface": endpoint.interface, "region": "RegionOne", "region_id": "RegionOne", "url": url });
-        match services.iter_mut().find(|s| s["type"] == endpoint.service).and_then(|s| s["endpoints"].as_array_mut()) {
-            Some(list) => list.push(entry),
-            None => services.push(json!({ "id": endpoint.service, "type": endpoint.service, "name": endpoint.name, "endpoints": [entry] })),
-        }
-    }
-    Value::Array(services)
 }
 
 /// A 401 as Keystone and its middleware send it.

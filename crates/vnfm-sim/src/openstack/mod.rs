@@ -13,6 +13,7 @@ mod glance;
 mod heat;
 mod interruptions;
 mod keystone;
+mod keystone_tokens;
 mod networks;
 mod neutron;
 mod new_resource;

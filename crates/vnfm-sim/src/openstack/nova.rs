@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Cloud;
 use super::new_resource::attach;
+use super::servers;
 use super::snapshots;
 use super::state::{Server, State, new_id, text};
 use crate::http::{Reply, Request, Route, Service};
@@ -77,7 +78,7 @@ impl Service for Nova {
                     .as_object()
                     .and_then(|map| map.keys().next().cloned())
                     .unwrap_or_default();
-                let (_, call) = ACTIONS.iter().find(|(name, _)| *name == action)?;
+                let (_, call) = servers::ACTIONS.iter().find(|(name, _)| *name == action)?;
                 Route::new(*call, id.clone(), move || self.act(request, &id, &action))
             }
             (&Method::GET, ["servers", _, "os-volume_attachments"]) => {
@@ -101,16 +102,6 @@ impl Service for Nova {
         })
     }
 }
-
-/// The actions of a server, and the names of their calls.
-const ACTIONS: &[(&str, &str)] = &[
-    ("os-getConsoleOutput", "nova.console_output"),
-    ("os-resetState", "nova.reset_state"),
-    ("os-stop", "nova.server_stop"),
-    ("os-start", "nova.server_start"),
-    ("createImage", "nova.create_image"),
-    ("rebuild", "nova.server_rebuild"),
-];
 
 impl Nova {
     /// The routes of everything except servers.

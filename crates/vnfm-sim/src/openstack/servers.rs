@@ -7,6 +7,16 @@ use super::nova::zone;
 use super::state::{Server, State, new_id, text};
 use crate::time::now;
 
+/// The actions of a server, and the names of their calls.
+pub(super) const ACTIONS: &[(&str, &str)] = &[
+    ("os-getConsoleOutput", "nova.console_output"),
+    ("os-resetState", "nova.reset_state"),
+    ("os-stop", "nova.server_stop"),
+    ("os-start", "nova.server_start"),
+    ("createImage", "nova.create_image"),
+    ("rebuild", "nova.server_rebuild"),
+];
+
 pub(super) fn create_server(
     state: &mut State,
     order: &NewResource<'_>,
