@@ -114,7 +114,7 @@ fn with_kuryr(request: &Value) -> Value {
             "format": "kuryr-kubernetes",
             "roles": ["member", "load-balancer_member"],
             "sections": {
-                "DEFAULT": {"use_stderr": "true"},
+                "DEFAULT": {"use_stderr": true},
                 "kubernetes": {
                     "enabled_handlers": "service,endpoints,kuryrloadbalancer",
                     "endpoints_driver_octavia_provider": "nfvtest",
@@ -124,7 +124,7 @@ fn with_kuryr(request: &Value) -> Value {
                     "service_subnet": "${output.service_subnet}",
                     "pod_security_groups": "${output.pod_security_group}",
                     "external_svc_net": "${output.external_network}",
-                    "lbaas_activation_timeout": "60",
+                    "lbaas_activation_timeout": 60,
                 },
                 "octavia_defaults": {"member_mode": "L3"},
             },

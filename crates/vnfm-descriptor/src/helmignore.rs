@@ -119,8 +119,8 @@ fn is_match(pattern: &[char], text: &[char]) -> bool {
     pattern[at..].iter().all(|rest| *rest == '*')
 }
 
-/// Whether the piece of a pattern at `at` matches a character, and where the next one begins; `None`: there is none, or it is
-/// not complete.
+/// Whether the piece of a pattern at `at` matches a character, and where the next piece begins; `None` at the end of the
+/// pattern, or if the piece is not complete.
 fn piece(pattern: &[char], at: usize, c: Option<char>) -> Option<(bool, usize)> {
     match *pattern.get(at)? {
         '?' => Some((c != Some('/'), at + 1)),

@@ -198,7 +198,7 @@ pub(crate) async fn package_end(
 }
 
 /// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it; does nothing if a vendor's script
-/// installed the cluster, or if there is none.
+/// installed the cluster, or no cluster exists.
 async fn apply_addons(
     cx: &HookContext,
     plan: &mut Plan,

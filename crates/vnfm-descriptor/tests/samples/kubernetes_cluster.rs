@@ -196,6 +196,35 @@ fn hooks_name_their_plugin() {
     assert_eq!(seed.vnfd().vnfm_info, ["Tacker"]);
 }
 
+/// As the how-tos show them.
+#[test]
+fn documented_addons_are_valid_parameters() {
+    let cloud = json!({
+        "format": "kuryr-kubernetes", "roles": ["member"], "expires_at": "2027-01-01T00:00:00Z",
+        "sections": {"DEFAULT": {"use_stderr": true}, "neutron_defaults": {"lbaas_activation_timeout": 60}},
+        "access_rules": [{"service": "load-balancer", "method": "GET", "path": "/v2.0/lbaas/**"}],
+    });
+    let addons = json!([
+        {"name": "metrics-server", "version": "0.9.0", "manifest": "a.yaml", "values": {"REPLICAS": 2}},
+        {"name": "cloud", "manifest": "b.yaml", "cloud": cloud},
+    ]);
+    for sample in [
+        "vnf-a-k8s-cluster",
+        "vnf-a-ha-cluster",
+        "vnf-a-cloud-integration",
+    ] {
+        let package = open(sample);
+        let schema = cluster(&package).additional_params_schema("instantiate");
+        let installation = &schema.unwrap()["properties"]["k8s_cluster_installation_param"];
+        let validator = jsonschema::validator_for(&installation["properties"]["addons"]).unwrap();
+        let found: Vec<String> = validator
+            .iter_errors(&addons)
+            .map(|error| error.to_string())
+            .collect();
+        assert_eq!(found, [""; 0], "{sample}");
+    }
+}
+
 #[test]
 fn declared_parameters_become_a_schema_that_knows_secrets() {
     let package = open("vnf-a-k8s-cluster");
