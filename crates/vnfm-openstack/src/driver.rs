@@ -30,7 +30,7 @@ use crate::prepare::{prepare, present};
 use crate::recorded_stack::{read_recorded, recorded};
 use crate::resolved::{Resolved, known};
 use crate::rolling::{has_own_template, roll, rolls};
-use crate::stacks::{RETAG_HINT, complete, delete, foreign};
+use crate::stacks::{Programs, RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
@@ -241,15 +241,17 @@ impl InfraDriver for OpenStack {
         let cloud = self.cloud(cx);
         let name = stack_name(&cx.ownership.instance_id);
         let had_credentials = application_credentials::revoke(cx, &cloud, &[]).await?;
-        let has_leftovers = had_credentials || !allocation.deployment.credentials.is_empty();
-        if has_leftovers {
+        let programs = if had_credentials || !allocation.deployment.credentials.is_empty() {
             leftovers::remove(cx, &cloud).await?;
-        }
+            Programs::HadLogin
+        } else {
+            Programs::HadNoLogin
+        };
         match heat::find(&cloud, &name).await? {
             None => {}
             Some(stack) if stack.belongs_to(&cx.ownership.installation_id) => {
                 snapshots::check_releasable(cx, &cloud, allocation).await?;
-                delete(cx, &cloud, &stack).await?;
+                delete(cx, &cloud, &stack, programs).await?;
             }
             // It was ours once, so leaving it there silently would leave an orphan.
             Some(stack) if release.handle.get("stackId") == Some(&json!(stack.id)) => {
@@ -263,7 +265,8 @@ impl InfraDriver for OpenStack {
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
-        if has_leftovers {
+        if programs == Programs::HadLogin {
+            leftovers::remove(cx, &cloud).await?;
             leftovers::remove_volumes(cx, &cloud).await?;
         }
         let packages = packages_with_images(&allocation.package, &release.handle);

@@ -12,6 +12,7 @@
 use crate::errors::{STACK_FOREIGN, STACK_SLOW, STACK_STAYS, stack_failure};
 use crate::heat::{self, Phase, Resource, Stack, StackTemplate, stack_name};
 use crate::keystone_login::Cloud;
+use crate::leftovers;
 use crate::retries::{INTERVAL, Waiter};
 use futures::TryFutureExt as _;
 use jiff::SignedDuration;
@@ -50,7 +51,7 @@ pub(crate) async fn complete(
     }
     let text = format!("{action}: Heat has abandoned it: recreating it");
     cx.watcher.log("warn", "openstack", &text);
-    delete(cx, cloud, &found.stack).await?;
+    delete(cx, cloud, &found.stack, Programs::HadNoLogin).await?;
     let mut waiter = Waiter::for_login(cx, &action);
     let stack = loop {
         let attempt = create(cx, cloud, blueprint).map_ok(Waited::Done);
@@ -96,7 +97,7 @@ async fn adopt_or_create(
                 let text =
                     format!("stack `{name}` of an earlier attempt is {status}: recreating it");
                 cx.watcher.log("info", "openstack", &text);
-                delete(cx, cloud, &stack).await?;
+                delete(cx, cloud, &stack, Programs::HadNoLogin).await?;
             }
         }
     }
@@ -265,11 +266,22 @@ pub(crate) async fn failure(cloud: &Cloud<'_>, stack: &Stack, action: &str) -> P
     stack_failure(action, &stack.status, &reason).on(&failed.name)
 }
 
+/// Whether programs inside the instance could create resources on the cloud.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Programs {
+    HadNoLogin,
+    /// Services remember tokens: they accept a revoked login for some minutes.
+    HadLogin,
+}
+
 /// Deletes a stack of ours, starting from its state in `stack`; returns once it no longer exists.
+///
+/// What programs inside the instance created meanwhile is deleted before each further attempt.
 pub(crate) async fn delete(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     stack: &Stack,
+    programs: Programs,
 ) -> Result<(), PortError> {
     let action = format!("delete stack `{}`", stack.name);
     let mut waiter = Waiter::new(cx, &action);
@@ -290,6 +302,9 @@ pub(crate) async fn delete(
             }
             // Someone else may have requested the deletion already; then Heat needs no request of ours.
             if phase != Phase::Deleting && (requests == 0 || phase == Phase::DeleteFailed) {
+                if requests > 0 && programs == Programs::HadLogin {
+                    leftovers::remove(cx, cloud).await?;
+                }
                 heat::delete(cloud, &current).await?;
                 requests += 1;
                 let Some(after) = heat::show(cloud, stack).await? else {

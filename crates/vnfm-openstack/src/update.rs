@@ -28,7 +28,7 @@ use crate::keystone_login::Cloud;
 use crate::resolved::recorded_instances;
 use crate::retries::Waiter;
 use crate::stacks::{
-    RESOURCES_EVERY, RETAG_HINT, delete, failure, foreign, report_progress, status,
+    Programs, RESOURCES_EVERY, RETAG_HINT, delete, failure, foreign, report_progress, status,
 };
 use crate::{group_members, neutron, nova};
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -218,7 +218,7 @@ impl Update<'_> {
         match stack.phase() {
             Phase::Deleted => Ok(Waited::Done(Updated::Missing)),
             Phase::InProgress if stack.is_overdue(self.cx.clock.now()) => {
-                delete(self.cx, self.cloud, &stack).await?;
+                delete(self.cx, self.cloud, &stack, Programs::HadNoLogin).await?;
                 Ok(Waited::Done(Updated::Missing))
             }
             Phase::InProgress => self.watch(&stack).await,

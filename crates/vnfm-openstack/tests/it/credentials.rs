@@ -2,6 +2,8 @@
 
 use crate::credential_scenarios::{self, SECRET, create, wanted};
 use crate::simulated::{assert_clean, bed, world};
+use crate::support::OneVdu;
+use serde_json::Value;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind;
 use vnfm_sim::faults::{Fault, Rule, When};
@@ -31,4 +33,30 @@ async fn a_lost_response_leaves_no_second_login() {
     assert_eq!(bed.owned().await.len(), 1);
     let creations = world.ledger().calls_named("keystone.credential_create");
     assert_eq!(creations.len(), 1, "it was adopted");
+}
+
+/// Services accept a revoked login for some minutes: what a program creates meanwhile blocks the stack's networks.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_attempt_to_delete_a_stack_removes_what_programs_created_meanwhile() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    create(&bed, &wanted(), SECRET).await.unwrap();
+    let allocation = OneVdu::default().allocation(&bed);
+    bed.instantiate(&allocation).await.unwrap();
+    let conflict = Fault::Status { status: 409 };
+    let rule = Rule::new("heat.resource_delete", conflict).nth(1, 1);
+    world.faults().add(rule);
+    bed.release(&allocation, Value::Null).await.unwrap();
+
+    let calls = world.ledger().calls();
+    let names = calls.iter().map(|call| call.call.as_str());
+    let steps = ["heat.stack_delete", "neutron.network_list"];
+    let mut order: Vec<&str> = names.filter(|name| steps.contains(name)).collect();
+    order.dedup();
+    let [delete, look] = steps;
+    assert!(
+        order.ends_with(&[look, delete, look, delete, look]),
+        "{order:?}"
+    );
+    assert_clean(&world);
 }
