@@ -7,13 +7,14 @@
 //! namespace: an existing one is used, and kept when the VNF is terminated.
 
 use crate::autoscaled;
-use crate::catalog::{Catalog, Kind, Target};
+use crate::catalog::{Catalog, Target};
 use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
 use crate::identifiers::segment;
 use crate::item::Item;
 use crate::kept_namespace::take_back;
+use crate::kinds::Kind;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::Plan;
 use crate::object::{find, find_metadata};
@@ -37,6 +38,8 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct ApplyMode<'a> {
     /// Overwrites foreign changes to our fields, and recreates objects that are being deleted.
     pub(crate) restores: bool,
+    /// The state of the namespace, if it has been read.
+    pub(crate) namespace: Option<NamespaceState>,
     /// UIDs of objects that are ours whatever their labels say.
     pub(crate) known_uids: Option<&'a BTreeSet<String>>,
     /// Existing objects that stay as they are until everything else is ready.
@@ -181,7 +184,10 @@ pub(crate) async fn apply_stages(
     stages: &[Vec<ResolvedObject>],
     how: ApplyMode<'_>,
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
-    let state = namespace_state(session, cx.ownership, namespace).await?;
+    let state = match how.namespace {
+        Some(state) => state,
+        None => namespace_state(session, cx.ownership, namespace).await?,
+    };
     policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
     if state == NamespaceState::Ours && !how.restores {
         take_back(session, namespace).await?;

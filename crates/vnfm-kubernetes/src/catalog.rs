@@ -4,35 +4,19 @@
 use crate::client::Session;
 use crate::errors;
 use crate::identifiers::{is_api_version, segment};
+use crate::kinds::{Groups, Kind, is_built_in};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use vnfm_core::ports::PortError;
 
 /// Group and version of `VolumeSnapshot` and `VolumeSnapshotClass`, which few clusters serve without an add-on.
 pub(crate) const SNAPSHOT_API: &str = "snapshot.storage.k8s.io/v1";
-
-/// A kind that the cluster serves or will serve.
-#[derive(Debug, Clone)]
-pub(crate) struct Kind {
-    pub(crate) resource: ApiResource,
-    pub(crate) namespaced: bool,
-    /// Whether it has the subresource `scale`.
-    pub(crate) has_scale: bool,
-    verbs: Vec<String>,
-}
-
-impl Kind {
-    /// Whether the API server supports `verb` for it.
-    pub(crate) fn can(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|known| known == verb)
-    }
-}
 
 /// Identifies one object on the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,21 +73,11 @@ pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
 }
 
-/// A kind that is served, for tests.
-#[cfg(test)]
-pub(crate) fn kind_for_test(resource: ApiResource, namespaced: bool) -> Kind {
-    Kind {
-        resource,
-        namespaced,
-        has_scale: false,
-        verbs: Vec::new(),
-    }
-}
-
-/// Discovery; each group version is read at most once.
+/// Discovery. Each group version is read at most once, one that is built into the API server once for
+/// each client.
 pub(crate) struct Catalog<'a> {
     pub(crate) session: &'a Session<'a>,
-    groups: Mutex<BTreeMap<String, Arc<Vec<Kind>>>>,
+    groups: Groups,
     defined: Vec<Kind>,
 }
 
@@ -115,7 +89,7 @@ impl<'a> Catalog<'a> {
     ) -> Self {
         Self {
             session,
-            groups: Mutex::default(),
+            groups: Groups::default(),
             defined: objects.flat_map(defined_kinds).collect(),
         }
     }
@@ -217,17 +191,27 @@ impl<'a> Catalog<'a> {
     }
 
     async fn group(&self, api_version: &str) -> Result<Arc<Vec<Kind>>, PortError> {
-        if let Some(known) = self
-            .groups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(api_version)
-        {
-            return Ok(known.clone());
+        if let Some(known) = self.groups.get(api_version) {
+            return Ok(known);
         }
         if !is_api_version(api_version) {
             return Ok(Arc::default()); // no cluster can serve it
         }
+        let is_built_in = is_built_in(api_version);
+        let of_cluster = self.session.built_in_kinds().await?;
+        let remembered = of_cluster.get(api_version).filter(|_| is_built_in);
+        let kinds = match remembered {
+            Some(known) => known,
+            None => Arc::new(self.read(api_version).await?),
+        };
+        if is_built_in && !kinds.is_empty() {
+            of_cluster.insert(api_version, kinds.clone());
+        }
+        self.groups.insert(api_version, kinds.clone());
+        Ok(kinds)
+    }
+
+    async fn read(&self, api_version: &str) -> Result<Vec<Kind>, PortError> {
         let action = format!("look up the kinds of `{api_version}`");
         let served = self
             .session
@@ -239,12 +223,7 @@ impl<'a> Catalog<'a> {
                 }
             })
             .await?;
-        let kinds = Arc::new(served.map(kinds).unwrap_or_default());
-        self.groups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(api_version.to_owned(), kinds.clone());
-        Ok(kinds)
+        Ok(served.map(kinds).unwrap_or_default())
     }
 }
 

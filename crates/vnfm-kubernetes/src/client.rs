@@ -8,11 +8,12 @@ use crate::connection::Connection;
 use crate::errors::{self, HELM, UNREACHABLE};
 use crate::image_registry::ImageRegistry;
 use crate::impersonation::impersonated_user;
+use crate::kinds::Groups;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
 use vnfm_helm::Helm;
@@ -234,6 +235,15 @@ impl<'a> Session<'a> {
     /// The connection cannot be read.
     pub(crate) async fn namespace(&self) -> Result<Option<String>, PortError> {
         Ok(self.current().await?.namespace)
+    }
+
+    /// The kinds of the current connection's cluster that stay the same as long as its API server runs.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be read.
+    pub(crate) async fn built_in_kinds(&self) -> Result<Arc<Groups>, PortError> {
+        Ok(self.current().await?.built_in_kinds)
     }
 
     /// Converts a client error; omits the API server's message if the VIM must not expose responses.

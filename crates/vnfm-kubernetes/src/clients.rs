@@ -2,8 +2,9 @@
 //! handshake.
 
 use crate::connection::{Connection, Trust};
+use crate::kinds::Groups;
 use kube::Client;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{PortError, Vim};
 use vnfm_outbound::Destinations;
 use vnfm_types::VimConnectionInfo;
@@ -18,6 +19,8 @@ pub(crate) struct Cluster {
     pub(crate) namespace: Option<String>,
     /// Whether the API server's certificate is verified.
     pub(crate) verified: bool,
+    /// Kinds that stay the same as long as the API server runs.
+    pub(crate) built_in_kinds: Arc<Groups>,
 }
 
 /// Clients by all that determines them.
@@ -100,6 +103,7 @@ impl Clients {
             client: connection.client(to, key.user.as_deref())?,
             verified: connection.trust != Trust::Unverified,
             namespace: connection.namespace,
+            built_in_kinds: Arc::default(),
         })
     }
 }

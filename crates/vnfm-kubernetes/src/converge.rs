@@ -20,7 +20,7 @@ use crate::errors::TERMINATING;
 use crate::heal::{delete_replaced, wait_for_surplus, wait_until_complete};
 use crate::object::find;
 use crate::releases::uninstall;
-use crate::resolved::ResolvedObject;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::surplus::scale;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Backoff, Convergence, Expired, PortError, VimCall};
@@ -44,7 +44,7 @@ pub(crate) async fn converge(
         let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
         return Ok(Handle::new(namespace, stages, &uids).with_releases(charts));
     }
-    wait_for_namespace_deletion(cx, session, namespace).await?;
+    let state = wait_for_namespace_deletion(cx, session, namespace).await?;
     let replaced = delete_replaced(cx, session, (namespace, stages), change).await?;
     let objects = before.objects.iter();
     let known: BTreeSet<String> = objects.filter_map(|made| made.uid.clone()).collect();
@@ -55,6 +55,7 @@ pub(crate) async fn converge(
     };
     let how = ApplyMode {
         restores: true,
+        namespace: Some(state),
         known_uids: Some(&known),
         last: &last,
         charts,
@@ -116,18 +117,18 @@ pub(crate) async fn prune_other(
     prune(cx, session, &handle.lacking(&other)).await
 }
 
-/// Waits while the namespace is being deleted.
+/// Waits while the namespace is being deleted; returns its state then.
 async fn wait_for_namespace_deletion(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     namespace: &str,
-) -> Result<(), PortError> {
+) -> Result<NamespaceState, PortError> {
     let target = Target::namespace(namespace);
     let mut backoff = Backoff::for_call(cx, apply::INTERVAL);
     loop {
         match namespace_state(session, cx.ownership, namespace).await {
             Err(error) if error.code() == &TERMINATING => {}
-            state => return state.map(drop),
+            state => return state,
         }
         let reason = format!("{target} to be deleted before it is recreated");
         if let Err(Expired) = backoff.pause(&reason).await {

@@ -1,10 +1,11 @@
 //! The creation of a VNF snapshot: a `VolumeSnapshot` of each claim, and the wait until its controller has the data.
 
-use crate::catalog::{Catalog, Kind, SNAPSHOT_API, Target};
+use crate::catalog::{Catalog, SNAPSHOT_API, Target};
 use crate::claims::{ClaimRecipe, claims_of, pauses};
 use crate::client::Session;
 use crate::driver::namespaces;
 use crate::errors::{CONFLICT, NO_SNAPSHOTS, NOT_STORABLE, SNAPSHOT_FAILED};
+use crate::kinds::Kind;
 use crate::labels::{self, INSTALLATION, SNAPSHOT};
 use crate::object::find;
 use crate::owned::objects;

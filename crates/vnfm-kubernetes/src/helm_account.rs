@@ -10,11 +10,12 @@
 //!
 //! A policy that names an account of the tenant (`impersonate`) has helm run as that one.
 
-use crate::catalog::{Catalog, Kind};
+use crate::catalog::Catalog;
 use crate::client::Session;
 use crate::errors::{FORBIDDEN, POLICY};
 use crate::identifiers::segment;
 use crate::item::Item;
+use crate::kinds::Kind;
 use crate::manifests::Plan;
 use crate::policy::{permit_resolved, permits_kind, unchecked_rules};
 use crate::resolved::{NamespaceState, ResolvedObject};
@@ -393,7 +394,8 @@ async fn wait_for_rights(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{core, kind_for_test};
+    use crate::catalog::core;
+    use crate::kinds::kind_for_test;
 
     #[test]
     fn the_role_allows_what_all_policies_allow_and_secrets() {

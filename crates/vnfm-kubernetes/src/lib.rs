@@ -71,6 +71,7 @@ mod inventory;
 mod item;
 mod kept_namespace;
 mod kind_order;
+mod kinds;
 mod kubeconfig;
 mod labels;
 mod links;

@@ -3,9 +3,10 @@
 //! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy
 //! the labels of their Service.
 
-use crate::catalog::{Catalog, Kind, Target, api, core};
+use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
 use crate::errors;
+use crate::kinds::Kind;
 use crate::labels;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::Client;

@@ -10,7 +10,7 @@
 //!
 //! A VNF without claims has no other state than its record, and needs no cluster with volume snapshots.
 
-use crate::catalog::{Catalog, Kind, SNAPSHOT_API, Target};
+use crate::catalog::{Catalog, SNAPSHOT_API, Target};
 use crate::claims::{mounted, pauses};
 use crate::client::Session;
 use crate::creation::Creation;
@@ -18,6 +18,7 @@ use crate::driver::{KubernetesDriver, unserializable};
 use crate::errors::{FINALIZER, FORBIDDEN, STILL_THERE};
 use crate::heal::delete;
 use crate::kept_namespace::give_up;
+use crate::kinds::Kind;
 use crate::labels::{self, INSTALLATION, SNAPSHOT};
 use crate::owned::{objects, pods};
 use crate::restore;

@@ -223,3 +223,19 @@ async fn a_login_that_may_not_use_the_subresource_scales_by_the_manifest() {
     world.terminate(&what, scaled.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
+
+/// What every API server serves is read once: further operations need no discovery.
+#[tokio::test]
+async fn built_in_kinds_are_looked_up_once() {
+    let (world, faults) = faulty().await;
+    let what = package(&[(1, CONFIG), (2, &deployment(2, ""))], "", json!({}));
+    let created = world.instantiate(&what, 30).await.unwrap();
+    for group in ["api/v1", "apis/apps/v1"] {
+        let refused = Rule::new("kubernetes.discovery", Fault::Status { status: 403 });
+        faults.add(refused.on(group).nth(1, 99));
+    }
+    world.instantiate(&what, 30).await.unwrap();
+    faults.clear();
+    world.terminate(&what, created.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
