@@ -303,7 +303,7 @@ pub(crate) async fn delete(
             // Someone else may have requested the deletion already; then Heat needs no request of ours.
             if phase != Phase::Deleting && (requests == 0 || phase == Phase::DeleteFailed) {
                 if requests > 0 && programs == Programs::HadLogin {
-                    leftovers::remove(cx, cloud).await?;
+                    Box::pin(leftovers::remove(cx, cloud)).await?;
                 }
                 heat::delete(cloud, &current).await?;
                 requests += 1;
