@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vnfm_tests::cluster_access::ClusterShell;
@@ -154,7 +154,9 @@ fn each_sample_runs_on_the_cluster_of_vnf_a_or_says_what_it_lacks() {
     };
     cluster.configure(folder.path());
     let testbed = Testbed::new(folder, &real.clouds, 22, "info");
+    let began = Instant::now();
     let vim = instantiate_cluster(&testbed, &cluster);
+    println!("VNF-A with its add-ons: {:.1?}", began.elapsed());
     let before = cluster.cluster_objects();
     let failed = run_all(&testbed, &cluster, &vim);
     assert_eq!(failed, [""; 0], "their messages are above");
@@ -252,6 +254,7 @@ impl<'a> Instance<'a> {
 
     /// Instantiates it, and ends it; in the end it has left nothing in its namespace.
     fn run(&self, vim: &str) {
+        let began = Instant::now();
         let op = self.testbed.instantiate(&self.name, &self.request(vim));
         match self.case.expected {
             Runs(pods) => self.runs(&op, pods),
@@ -282,6 +285,7 @@ impl<'a> Instance<'a> {
         if shown["instantiationState"] == "INSTANTIATED" {
             self.completes(&self.testbed.terminate(&self.name));
         }
+        println!("{}: {:.1?}", self.name, began.elapsed());
         self.testbed.server.ctl(&["vnf", "delete", &self.name]);
         let find = ["get", "namespace", &self.namespace, "--ignore-not-found"];
         assert_eq!(self.cluster.kubectl(&find), "", "{}", self.name);

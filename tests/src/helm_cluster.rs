@@ -39,13 +39,13 @@ impl HelmCluster {
         })
     }
 
-    /// Writes the configuration of a server that uses this helm, with short leases.
+    /// Writes the configuration of a server that uses this helm, with short leases and steps.
     pub fn configure(&self, folder: &Path) {
         let output = Command::new("sha256sum").arg(&self.helm).output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
         let hash = printed.split_whitespace().next().unwrap();
-        let settings =
-            json!({"limits": {"lease_seconds": 2}, "helm": {"binary": self.helm, "sha256": hash}});
+        let limits = json!({"lease_seconds": 2, "step_seconds": 240});
+        let settings = json!({"limits": limits, "helm": {"binary": self.helm, "sha256": hash}});
         std::fs::write(folder.join("server.yaml"), settings.to_string()).unwrap();
     }
 
