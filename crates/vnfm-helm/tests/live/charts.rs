@@ -188,7 +188,7 @@ async fn an_error_of_an_installation_does_not_begin_with_warnings_about_our_plug
         };
         let apply = Apply {
             kubeconfig: NO_CLUSTER.as_bytes(),
-            labels: &[],
+            labels: &[("vnfm.dev/instance", "vnf-1")],
             description: "a test",
             hooks: true,
             time: Duration::from_secs(30),
