@@ -17,6 +17,7 @@ mod identity;
 mod judges;
 mod keys;
 mod neighbours;
+mod samples;
 mod scale;
 mod scaling;
 mod scenario;

@@ -26,7 +26,11 @@ pub struct HelmCluster {
 impl HelmCluster {
     /// With this helm program; `None`, with a message, if a system is missing.
     pub fn find(helm: &str) -> Option<Self> {
-        let kubeconfig = neighbour("VNFM_LIVE_KUBECONFIG")?;
+        Self::with_kubeconfig(helm, neighbour("VNFM_LIVE_KUBECONFIG")?)
+    }
+
+    /// The same for another cluster, whose kubeconfig may be written later.
+    pub fn with_kubeconfig(helm: &str, kubeconfig: PathBuf) -> Option<Self> {
         let programs = neighbour("VNFM_LIVE_ASSETS")?;
         Some(Self {
             kubeconfig,
@@ -35,19 +39,26 @@ impl HelmCluster {
         })
     }
 
-    /// Writes the configuration of a server that uses this helm, with short leases.
+    /// Writes the configuration of a server that uses this helm, with short leases and steps.
     pub fn configure(&self, folder: &Path) {
         let output = Command::new("sha256sum").arg(&self.helm).output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
         let hash = printed.split_whitespace().next().unwrap();
-        let settings =
-            json!({"limits": {"lease_seconds": 2}, "helm": {"binary": self.helm, "sha256": hash}});
+        let limits = json!({"lease_seconds": 2, "step_seconds": 240});
+        let settings = json!({"limits": limits, "helm": {"binary": self.helm, "sha256": hash}});
         std::fs::write(folder.join("server.yaml"), settings.to_string()).unwrap();
     }
 
     /// The output of a `kubectl` command that must succeed.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         self.output(&self.kubectl, arguments)
+    }
+
+    /// A `kubectl` command that the test runs itself.
+    pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.args(arguments).env("KUBECONFIG", &self.kubeconfig);
+        command
     }
 
     /// Name, chart and status of each release in a namespace, such as `web web-1.0.0 deployed`.
@@ -84,6 +95,36 @@ impl HelmCluster {
             .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
         stay.map(name).collect()
+    }
+
+    /// Names of the pods in a namespace that run, and whether all of them are Ready.
+    pub fn running_pods(&self, namespace: &str) -> (BTreeSet<String>, bool) {
+        let mut pods = self.items(&["get", "pods"], namespace);
+        pods.retain(|pod| {
+            pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] != "Succeeded"
+        });
+        let is_ready = |pod: &Value| {
+            let conditions = pod["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|seen| seen["type"] == "Ready" && seen["status"] == "True")
+        };
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+        (pods.iter().map(name).collect(), pods.iter().all(is_ready))
+    }
+
+    /// The phases of the claims in a namespace.
+    pub fn claims(&self, namespace: &str) -> Vec<String> {
+        let claims = self.items(&["get", "persistentvolumeclaims"], namespace);
+        let phase = |claim: &Value| claim["status"]["phase"].as_str().unwrap().to_owned();
+        claims.iter().map(phase).collect()
+    }
+
+    /// Everything outside of namespaces that a VNF can leave, as `kind/name`.
+    pub fn cluster_objects(&self) -> BTreeSet<String> {
+        let kinds = "namespaces,persistentvolumes,storageclasses,customresourcedefinitions,\
+                     clusterroles,clusterrolebindings,apiservices";
+        let names = self.kubectl(&["get", kinds, "--output", "name"]);
+        names.lines().map(str::to_owned).collect()
     }
 
     /// Everything in a namespace that users see, as `kind/name`.

@@ -118,7 +118,7 @@ impl Helm {
             Files::for_release(release, &action)?,
             memory_file(apply.kubeconfig, &action)?,
         );
-        let exchange = Exchange::new(apply.render, &action)?;
+        let exchange = Exchange::new(apply.render, version.generation, &action)?;
         let mut arguments = vec![command.to_owned()];
         arguments.extend(files.arguments(release));
         arguments.extend(exchange.arguments(version.generation));

@@ -47,9 +47,16 @@ impl<'a> Exchange<'a> {
     /// # Errors
     ///
     /// There is no space for it.
-    pub(crate) fn new(render: Render<'a>, action: &str) -> Result<Self, HelmError> {
+    pub(crate) fn new(
+        render: Render<'a>,
+        generation: Generation,
+        action: &str,
+    ) -> Result<Self, HelmError> {
         let created = RunFolder::new().and_then(|folder| {
             write_files(folder.path())?;
+            if generation == Generation::Four {
+                write_plugin(folder.path())?; // Helm 3 would warn about it in front of each error
+            }
             Ok(folder)
         });
         let folder = created.map_err(|source| HelmError::Process {
@@ -133,8 +140,13 @@ fn write_files(folder: &Path) -> io::Result<()> {
     for fifo in [RENDERED, CHANGED] {
         mkfifoat(CWD, folder.join(fifo), Mode::RUSR | Mode::WUSR)?;
     }
+    Ok(())
+}
+
+fn write_plugin(folder: &Path) -> io::Result<()> {
     let plugin = folder.join("plugins").join(PLUGIN);
     std::fs::create_dir_all(&plugin)?;
+    let script = folder.join(SCRIPT_FILE);
     let script = script.display();
     let description = format!(
         "apiVersion: v1\ntype: postrenderer/v1\nname: {PLUGIN}\nversion: 0.1.0\nruntime: subprocess\nruntimeConfig:\n  platformCommand:\n    - command: /bin/sh\n      args: ['{script}']\n"

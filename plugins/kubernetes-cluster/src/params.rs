@@ -165,7 +165,7 @@ pub enum Scalar {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SmokeTest {
-    /// An image with `sh`, `httpd`, `nslookup`, `sed` and `wget`, such as busybox, that the nodes have or can pull.
+    /// An image with `sh`, `httpd`, `nslookup`, `sed`, `timeout` and `wget`, such as busybox, that the nodes have or can pull.
     pub image: String,
     /// The storage class to test; if absent, storage is not tested.
     pub storage_class: Option<String>,

@@ -1,9 +1,9 @@
 domain=$NAMESPACE.svc.cluster.local
 peers=$(nslookup "peers.$domain" 2>&1 | sed -n '/^Name:/,$s/^Address.*: //p')
 [ -n "$peers" ] || { echo "DNS does not resolve peers.$domain"; exit 1; }
-wget -q -T 3 -O /dev/null "http://probe.$domain/" || { echo "the Service probe does not respond"; exit 1; }
+timeout 3 wget -q -O /dev/null "http://probe.$domain/" || { echo "the Service probe does not respond"; exit 1; }
 for peer in $peers; do
   case $peer in *:*) peer="[$peer]" ;; esac
-  wget -q -T 3 -O /dev/null "http://$peer:8080/" || { echo "the pod $peer does not respond: no pod network between the nodes"; exit 1; }
+  timeout 3 wget -q -O /dev/null "http://$peer:8080/" || { echo "the pod $peer does not respond: no pod network between the nodes"; exit 1; }
 done
 [ -z "$VOLUME" ] || echo ok >"/$VOLUME/written" || { echo "the volume cannot be written"; exit 1; }

@@ -19,7 +19,7 @@ done
 # `kubeadm upgrade` runs the pause image with -v, and expects that it ends
 go build -trimpath -ldflags "-s -w" -o "$OUT/bin/pause" kube-assets/pause
 for name in etcdctl etcdutl; do go build -trimpath -ldflags "-s -w" -o "$OUT/bin/$name" "go.etcd.io/etcd/$name/v3"; done
-cp "$BIN/etcd" "$BIN/coredns" "$OUT/bin/"
+cp "$BIN"/{etcd,coredns,metrics-server,local-path-provisioner} "$OUT/bin/"
 "$here/hosts/images.sh" "$OUT/bin" "$OUT/images"
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT; mkdir -p "$OUT/archives"
 for name in kubeadm kubelet kubectl; do

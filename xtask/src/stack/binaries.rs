@@ -18,8 +18,17 @@ const KUBERNETES: [&str; 7] = [
     "kubectl",
 ];
 /// Other programs that the stack needs.
-const OTHERS: [&str; 8] = [
-    "etcd", "etcdctl", "etcdutl", "coredns", "helm", "helm4", "kwok", "pause",
+const OTHERS: [&str; 10] = [
+    "etcd",
+    "etcdctl",
+    "etcdutl",
+    "coredns",
+    "helm",
+    "helm4",
+    "kwok",
+    "pause",
+    "metrics-server",
+    "local-path-provisioner",
 ];
 /// Minimum Go version that builds them.
 const MIN_GO: (u32, u32) = (1, 26);

@@ -3,7 +3,8 @@
 
 use flate2::{Compression, write::GzEncoder};
 use std::path::PathBuf;
-use vnfm_helm::{Cluster, Helm, HelmError, Limits, Release};
+use std::time::Duration;
+use vnfm_helm::{Apply, Cluster, Helm, HelmError, Limits, Release};
 
 /// Both programs, or none with a message.
 fn programs() -> Vec<Helm> {
@@ -168,5 +169,33 @@ async fn an_error_of_a_template_is_quoted() {
         .await;
         let failed = failed.unwrap_err().to_string();
         assert!(failed.contains("give a name"), "{failed}");
+    }
+}
+
+/// A cluster at a port where nothing listens.
+const NO_CLUSTER: &str = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], \
+clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]}";
+
+#[tokio::test]
+async fn an_error_of_an_installation_does_not_begin_with_warnings_about_our_plugin() {
+    for helm in programs() {
+        let chart = chart(&[("templates/map.yaml", MAP)]);
+        let release = Release {
+            name: "web",
+            namespace: "mine",
+            chart: &chart,
+            values: b"{greeting: hello}",
+        };
+        let apply = Apply {
+            kubeconfig: NO_CLUSTER.as_bytes(),
+            labels: &[("vnfm.dev/instance", "vnf-1")],
+            description: "a test",
+            hooks: true,
+            time: Duration::from_secs(30),
+            render: Box::new(|rendered| Ok(rendered.to_vec())),
+        };
+        let failed = helm.install(&release, apply).await.unwrap_err().to_string();
+        assert!(failed.contains("unreachable"), "{failed}");
+        assert!(!failed.contains("plugin"), "{failed}");
     }
 }
