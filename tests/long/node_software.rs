@@ -113,23 +113,24 @@ fn nodes_are_patched_while_vnf_b_serves() {
     testbed.instantiate_b_from(&b_with_budget(folder.path(), 1), &cluster);
     let inside = ClusterShell::connect(&testbed);
 
-    // The proxy's record cannot be replaced: its installation fails on one worker.
     let host = Host::new(&real, "workernode-1");
-    host.inside("mv /usr/local/bin/edge-proxy /usr/local/bin/kept; mkdir -p /usr/local/bin/edge-proxy/edge-proxy");
+    host.inside("touch /etc/edge-proxy-not-1.1");
     let client = Client::start(&real, &testbed, &inside);
     let op = patch(&testbed, 1);
     let (_, stopped) = ends(&testbed, &op, "FAILED_TEMP");
     println!("{:#}", stopped["error"]);
-    testbed.assert_explains(&op, &stopped["error"], &["workernode-1", "edge-proxy"]);
+    testbed.assert_explains(
+        &op,
+        &stopped["error"],
+        &["workernode-1", "this host takes no 1.1"],
+    );
     assert_eq!(printed(&real, "workernode-0", "edge-agent"), "1.1");
     assert_eq!(
         printed(&real, "workernode-1", "edge-agent"),
         "1.0",
         "it returned"
     );
-    host.inside(
-        "rm -r /usr/local/bin/edge-proxy; mv /usr/local/bin/kept /usr/local/bin/edge-proxy",
-    );
+    host.inside("rm /etc/edge-proxy-not-1.1");
     let began = Instant::now();
     let retried = testbed.server.run(&["op", "retry", &op]);
     assert_eq!(retried.code, 0, "{retried:?}");

@@ -13,8 +13,9 @@ use crate::sources::copy;
 
 /// Installs the agent.
 const SCRIPT: &str = "#!/bin/sh\necho installing $NAME $VERSION on $NODE_NAME\ninstall -m 0755 $ARTIFACT /usr/local/bin/edge-agent\n";
-/// Installs the proxy, out of its archive.
-const SCRIPT_OF_ARCHIVE: &str = "install -m 0755 edge-proxy /usr/local/bin/edge-proxy\n";
+/// Installs the proxy, out of its archive, unless the host has a file that refuses this version.
+const SCRIPT_OF_ARCHIVE: &str = "[ ! -e /etc/edge-proxy-not-$VERSION ] || { echo this host takes no $VERSION >&2; exit 7; }\n\
+install -m 0755 edge-proxy /usr/local/bin/edge-proxy\n";
 
 /// A copy of a sample in this folder whose package has the software in this version.
 pub fn package(sample: &str, folder: &Path, version: &str) -> String {

@@ -52,6 +52,7 @@ pub(crate) async fn run<P>(
     let patched = if plan.software.is_empty() {
         None
     } else if let Some(api) = connect(cx, plan).await? {
+        let plan = &*plan;
         let patch = Patch::new(&api, plan, (params, &request.dependents));
         let on_hosts = patch.look().await?;
         let before = patch.before(&on_hosts).await?;
@@ -89,6 +90,7 @@ pub(crate) async fn undo<P>(
     let Some(api) = connect(cx, plan).await? else {
         return Ok(Effects::none());
     };
+    let plan = &*plan;
     let patch = Patch::new(&api, plan, (params, &request.dependents));
     let on_hosts = patch.look().await?;
     let returned = patch
