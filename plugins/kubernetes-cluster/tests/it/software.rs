@@ -4,7 +4,6 @@ use crate::engine_side::Kill;
 use crate::lab::{Lab, PASSWORD};
 use crate::workload::b;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 use vnfm_core::ports::{Effects, ErrorKind, HookRequest, PortError};
 use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
@@ -14,10 +13,9 @@ const CALLS: usize = 160;
 const NODES: [&str; 3] = ["m1", "w1", "w2"];
 /// Notes what it was called for.
 const SCRIPT: &str = "echo $NAME $VERSION after $PREVIOUS_VERSION as $ROLE on $NODE_NAME >>/var/log/agent\ncat $ARTIFACT >/opt/agent\n";
-const LIMIT: Duration = Duration::from_mins(10);
 
 /// The agent on all nodes, in this version, and a collector on workers.
-fn wanted(agent: &str) -> Value {
+pub(crate) fn wanted(agent: &str) -> Value {
     json!([
         { "name": "agent", "version": agent, "artifact": format!("software/agent-{agent}"), "install": "software/install" },
         { "name": "collector", "version": "3.2-1", "roles": ["worker"], "artifact": "software/collector_3.2-1_amd64.deb",
@@ -26,7 +24,7 @@ fn wanted(agent: &str) -> Value {
 }
 
 impl Lab {
-    fn with_software_in_package(mut self) -> Self {
+    pub(crate) fn with_software_in_package(mut self) -> Self {
         for version in ["1.0", "1.1"] {
             let (path, content) = (
                 format!("software/agent-{version}"),
@@ -44,7 +42,7 @@ impl Lab {
         self
     }
 
-    fn with_list(&self, software: &Value) -> Value {
+    pub(crate) fn with_list(&self, software: &Value) -> Value {
         let mut params = self.params();
         params["k8s_cluster_installation_param"]["node_software"] = software.clone();
         params
@@ -60,7 +58,7 @@ impl Lab {
         lab
     }
 
-    fn patch_request(&self, software: &Value, own: &Value) -> HookRequest {
+    pub(crate) fn patch_request(&self, software: &Value, own: &Value) -> HookRequest {
         let mut params = self.with_list(software);
         let all = params.as_object_mut().unwrap();
         all.extend(own.as_object().unwrap().clone());
@@ -104,7 +102,7 @@ impl Lab {
     }
 
     /// How often the agent was installed in this version on a node.
-    fn installations(&self, node: &str, version: &str) -> usize {
+    pub(crate) fn installations(&self, node: &str, version: &str) -> usize {
         self.count(
             node,
             &format!("/var/lib/vnfm/software/agent/{version}/install"),
@@ -460,47 +458,4 @@ async fn crash(kill: Kill) -> bool {
     }
     lab.assert_patched(["1.1"; 3]).await;
     ended.is_none()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ten_hosts_are_installed_and_patched_within_ten_minutes() {
-    let lab = Lab::empty().await.with_software_in_package();
-    lab.boot((1, "m1"), "m1").await;
-    let names: Vec<_> = (1..=9).map(|n| format!("w{n}")).collect();
-    for (last, name) in (2..).zip(&names) {
-        lab.boot((last, name), name).await;
-    }
-    let workers = (2..).zip(&names);
-    let workers = workers.map(|(last, name)| lab.vnfc((last, name, "workerNode", "workerCP"), &[]));
-    let master = lab.vnfc((1, "m1", "masterNode", "masterCP"), &[]);
-    let all: Vec<Value> = [master].into_iter().chain(workers).collect();
-    let on_ten = |mut request: HookRequest| {
-        request.inventory.vnfc_resource_info = serde_json::from_value(json!(all)).unwrap();
-        lab.run(request, None)
-    };
-    let began = Instant::now();
-    let params = lab.with_list(&wanted("1.0"));
-    on_ten(lab.request("instantiate_end", &params))
-        .await
-        .unwrap()
-        .unwrap();
-    let installed = began.elapsed();
-    lab.deploy_b().await;
-    let began = Instant::now();
-    let own = json!({ "parallel_upgrades": 3 });
-    on_ten(lab.patch_request(&wanted("1.1"), &own))
-        .await
-        .unwrap()
-        .unwrap();
-    println!(
-        "ten simulated hosts: installed in {installed:?}, patched in {:?}",
-        began.elapsed()
-    );
-    assert!(installed + began.elapsed() < LIMIT);
-    for name in names.iter().map(String::as_str).chain(["m1"]) {
-        assert_eq!(lab.installations(name, "1.1"), 1, "{name}");
-    }
-    assert_eq!(lab.usable_nodes().len(), 10);
-    lab.wait_for_pods_of_b(2).await;
-    assert_eq!(lab.books.violations(), [""; 0]);
 }
