@@ -197,7 +197,7 @@ impl Installer<'_> {
         let file = software.artifact.rsplit('/').next().unwrap_or_default();
         let artifact = (format!("artifact/{file}"), &software.artifact, "0600");
         let script = software.install.iter();
-        let script = script.map(|path| ("install".to_owned(), path, "0700"));
+        let script = script.map(|path| ("installer".to_owned(), path, "0700"));
         let files: Vec<_> = [artifact].into_iter().chain(script).collect();
         let mut sums = String::new();
         for (file, path, _) in &files {

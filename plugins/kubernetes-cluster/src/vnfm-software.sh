@@ -5,7 +5,7 @@
 #   vnfm-software sums NAME VERSION    the hashes of the files of a version, if the host has these files
 #   vnfm-software install NAME VERSION SECONDS ROLE NODE
 #                                      installs the files of a version within SECONDS and records it; exit code 124: too slow
-# The files of a version are in FOLDER/NAME/VERSION: `artifact/FILE`, `install` if the package has a script, and `sums` with
+# The files of a version are in FOLDER/NAME/VERSION: `artifact/FILE`, `installer` if the package has a script, and `sums` with
 # their hashes, that of the artifact first. Those of the version before are kept for the way back.
 set -eu
 umask 077
@@ -54,7 +54,7 @@ run)
     rm -rf content; mkdir content; cd content
     tar --no-same-owner -xf "$ARTIFACT" ;;
   esac
-  if [ -e "$own/install" ]; then exec "$own/install"; fi
+  if [ -e "$own/installer" ]; then exec "$own/installer"; fi
   case $ARTIFACT in
   *.deb)
     export DEBIAN_FRONTEND=noninteractive

@@ -79,7 +79,7 @@ fn a_new_package_patches_the_nodes_and_the_list_holds_for_later_operations() {
         .server
         .run(&["cluster", "patch", VNF_A, "--parallel", "2", "--watch"]);
     assert_eq!(patched.code, 0, "{patched:?}");
-    let installs = sim.calls("host.exec", "/software/edge-agent/1.1/install");
+    let installs = sim.calls("host.exec", "/software/edge-agent/1.1/installer");
     assert_eq!(installs.len(), 3, "nothing differs: {installs:#?}");
     end(&sim, &testbed);
 }
@@ -89,7 +89,7 @@ fn a_failed_patch_is_explained_and_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
     let (sim, testbed) = with_agent(folder.path());
     let full = json!({ "exit": 1, "stderr": "no space left on device\n" });
-    let script = "workerNode-1: /var/lib/vnfm/software/edge-agent/1.1/install";
+    let script = "workerNode-1: /var/lib/vnfm/software/edge-agent/1.1/installer";
     sim.arm(&json!({ "call": "host.exec", "subject": script, "times": 9, "fault": full }));
     let op = begin(&testbed);
     let stopped = testbed.wait_for_state(&op, "FAILED_TEMP");
@@ -109,7 +109,7 @@ fn a_failed_patch_is_explained_and_rolled_back() {
 fn a_crash_during_a_patch_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let (sim, mut testbed) = with_agent(folder.path());
-    let script = "workerNode-0: /var/lib/vnfm/software/edge-agent/1.1/install";
+    let script = "workerNode-0: /var/lib/vnfm/software/edge-agent/1.1/installer";
     let slow = json!({ "delayMs": 3000 });
     sim.arm(&json!({ "call": "host.exec", "subject": script, "fault": slow }));
     let op = begin(&testbed);
@@ -120,7 +120,7 @@ fn a_crash_during_a_patch_is_resumed() {
     testbed.server.begin();
     testbed.wait_for_state(&op, "COMPLETED");
     assert_agents(&sim, &testbed, "1.1");
-    let installs = sim.calls("host.exec", "/software/edge-agent/1.1/install");
+    let installs = sim.calls("host.exec", "/software/edge-agent/1.1/installer");
     assert_eq!(
         installs.len(),
         3,

@@ -94,7 +94,7 @@ async fn install(shell: &mut Shell, (name, version): (&str, &str), limit: Durati
     for (variable, value) in variables {
         shell.variables.insert(variable.into(), value.to_owned());
     }
-    let script = format!("{own}/{version}/install");
+    let script = format!("{own}/{version}/installer");
     let run = run(shell, name, (&script, &artifact));
     let Ok(output) = timeout(limit, run).await else {
         return Output::fail(TOO_SLOW, "");

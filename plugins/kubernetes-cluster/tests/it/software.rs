@@ -105,12 +105,12 @@ impl Lab {
     pub(crate) fn installations(&self, node: &str, version: &str) -> usize {
         self.count(
             node,
-            &format!("/var/lib/vnfm/software/agent/{version}/install"),
+            &format!("/var/lib/vnfm/software/agent/{version}/installer"),
         )
     }
 
     fn fail_on(&self, node: &str, fault: Fault) {
-        let program = format!("{node}: /var/lib/vnfm/software/agent/1.1/install");
+        let program = format!("{node}: /var/lib/vnfm/software/agent/1.1/installer");
         self.faults.add(Rule::new("host.exec", fault).on(program));
     }
 
@@ -159,7 +159,7 @@ async fn nodes_have_their_software_before_they_join() {
             .unwrap()
     };
     for (node, step) in [("m1", "init"), ("w1", "join"), ("w2", "join")] {
-        let installed = first(&format!("{node}: /var/lib/vnfm/software/agent/1.0/install"));
+        let installed = first(&format!("{node}: /var/lib/vnfm/software/agent/1.0/installer"));
         assert!(
             installed < first(&format!("{node}: kubeadm {step}")),
             "{node}"

@@ -59,8 +59,8 @@ impl Root {
         let mut sums = sum(content, &format!("artifact/{file}"));
         self.write(&format!("{folder}/artifact/{file}"), content, 0o600);
         if let Some(script) = script {
-            self.write(&format!("{folder}/install"), script.as_bytes(), 0o700);
-            sums += &sum(script.as_bytes(), "install");
+            self.write(&format!("{folder}/installer"), script.as_bytes(), 0o700);
+            sums += &sum(script.as_bytes(), "installer");
         }
         self.write(&format!("{folder}/sums"), sums.as_bytes(), 0o600);
         sums
