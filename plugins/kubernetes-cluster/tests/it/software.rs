@@ -81,12 +81,9 @@ impl Lab {
     /// The version of the agent that each node has and has recorded.
     fn agents(&self) -> [String; 3] {
         NODES.map(|node| {
-            let record = self.text(
-                &format!("server-{node}"),
-                "/var/lib/vnfm/software/agent/.installed",
-            );
+            let record = self.text(node, "/var/lib/vnfm/software/agent/.installed");
             let version = record.split(' ').next().unwrap().to_owned();
-            let program = self.text(&format!("server-{node}"), "/opt/agent");
+            let program = self.text(node, "/opt/agent");
             assert_eq!(
                 program,
                 format!("agent {version}"),
@@ -159,18 +156,20 @@ async fn nodes_have_their_software_before_they_join() {
             .unwrap()
     };
     for (node, step) in [("m1", "init"), ("w1", "join"), ("w2", "join")] {
-        let installed = first(&format!("{node}: /var/lib/vnfm/software/agent/1.0/installer"));
+        let installed = first(&format!(
+            "{node}: /var/lib/vnfm/software/agent/1.0/installer"
+        ));
         assert!(
             installed < first(&format!("{node}: kubeadm {step}")),
             "{node}"
         );
     }
     assert_eq!(
-        lab.text("server-w1", "/var/log/agent"),
+        lab.text("w1", "/var/log/agent"),
         "agent 1.0 after as worker on w1\n"
     );
     assert_eq!(
-        lab.text("server-m1", "/var/log/agent"),
+        lab.text("m1", "/var/log/agent"),
         "agent 1.0 after as control-plane on m1\n"
     );
     let shown = json!({
@@ -206,7 +205,7 @@ async fn only_nodes_with_another_version_are_patched() {
         "{message}"
     );
     assert_eq!(effects.metadata["nodeSoftware"]["w2"]["agent"], "1.1");
-    let last = lab.text("server-w1", "/var/log/agent");
+    let last = lab.text("w1", "/var/log/agent");
     assert!(
         last.ends_with("agent 1.1 after 1.0 as worker on w1\n"),
         "{last}"
@@ -361,7 +360,7 @@ async fn a_successor_and_a_new_worker_get_the_software() {
     lab.replace(&["w1"]).await;
     let healed = lab.heal("heal_end", own, &["w1"]).await.unwrap();
     assert_eq!(healed.metadata["nodeSoftware"]["w1"]["agent"], "1.0");
-    let record = lab.text("server-w1-new", "/var/lib/vnfm/software/agent/.installed");
+    let record = lab.text("w1-new", "/var/lib/vnfm/software/agent/.installed");
     assert!(record.starts_with("1.0 "), "{record}");
     assert_eq!(lab.books.violations(), [""; 0]);
 }
