@@ -45,7 +45,12 @@ fn assert_agents(sim: &Simulator, testbed: &Testbed, version: &str) {
     let printed = testbed
         .server
         .run(&["-o", "table", "cluster", "show", VNF_A]);
-    assert!(printed.stdout.contains(version), "{printed:?}");
+    assert!(
+        printed
+            .stdout
+            .contains(&format!("\"edge-agent\":\"{version}\"")),
+        "{printed:?}"
+    );
     let files = sim.files();
     let programs = files
         .iter()

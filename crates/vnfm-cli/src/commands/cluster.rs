@@ -150,7 +150,8 @@ impl Clusters {
     async fn read(client: &Client) -> Outcome<Self> {
         Ok(Self {
             vims: client.list(VIMS).await?,
-            vnfs: client.list(INSTANCES).await?,
+            // A list leaves out versions, resources and VIMs unless all fields are requested.
+            vnfs: client.list(&format!("{INSTANCES}?all_fields")).await?,
         })
     }
 
