@@ -34,6 +34,8 @@ const TOO_SLOW: i32 = 124;
 /// How often a file is uploaded to a host that does not respond, and the pause between two attempts.
 const MAX_UPLOADS: u32 = 3;
 const UPLOAD_PAUSE: Duration = Duration::from_secs(2);
+/// How many installations a message names.
+const MAX_NAMED: usize = 12;
 /// The instance's metadata: versions by node and name; those that a node should have and has not.
 const SHOWN: &str = "nodeSoftware";
 const SHOWN_DIFFERING: &str = "nodeSoftwareDiffers";
@@ -303,12 +305,16 @@ pub(crate) fn describe_differing(effects: &Effects) -> String {
             format!("`{name}` {version} on `{node}`")
         })
     });
-    let all: Vec<_> = all.collect();
+    let mut all: Vec<_> = all.collect();
     if all.is_empty() {
-        String::new()
-    } else {
-        format!("; a patch would install {}", all.join(", "))
+        return String::new();
     }
+    if all.len() > MAX_NAMED {
+        let others = all.len() - MAX_NAMED;
+        all.truncate(MAX_NAMED);
+        all.push(format!("and {others} more"));
+    }
+    format!("; a patch would install {}", all.join(", "))
 }
 
 #[cfg(test)]
