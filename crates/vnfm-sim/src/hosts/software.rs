@@ -124,14 +124,12 @@ async fn install(shell: &mut Shell, (name, version): (&str, &str), limit: Durati
 
 async fn run(shell: &mut Shell, name: &str, (script, artifact): (&str, &str)) -> Output {
     let has_script = shell.host.disk().is_file(script);
-    let is_archive = [".tar", ".tar.gz", ".tgz"]
-        .iter()
-        .any(|end| artifact.ends_with(end));
+    let is_any = |ends: &[&str]| ends.iter().any(|end| artifact.ends_with(end));
     let argv: Vec<&str> = if has_script {
         vec![script]
-    } else if artifact.ends_with(".deb") {
+    } else if is_any(&[".deb"]) {
         vec!["dpkg", "-i", "--force-confold", artifact]
-    } else if is_archive {
+    } else if is_any(&[".tar", ".tar.gz", ".tgz"]) {
         // The content of the archive is not simulated: the file itself is its `install.sh`.
         vec!["sh", artifact]
     } else {
