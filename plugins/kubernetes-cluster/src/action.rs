@@ -244,9 +244,7 @@ pub(crate) async fn undo_package_end(
     let before = upgrade::undo(cx, &plan).await?;
     let returned = patch::undo(cx, &mut plan, (&params.upgrade, request)).await?;
     let message = returned.message.or(before.message);
-    Ok(message
-        .into_iter()
-        .fold(Effects::none(), |effects, message| effects.message(message)))
+    Ok(message.into_iter().fold(Effects::none(), Effects::message))
 }
 
 async fn plan<P>(

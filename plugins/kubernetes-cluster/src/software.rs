@@ -201,10 +201,11 @@ impl Installer<'_> {
         let script = software.install.iter();
         let script = script.map(|path| ("installer".to_owned(), path, "0700"));
         let files: Vec<_> = [artifact].into_iter().chain(script).collect();
-        let mut sums = String::new();
+        let mut sums = Vec::new();
         for (file, path, _) in &files {
-            sums += &format!("{}  {file}\n", self.hash(path).await?);
+            sums.push(format!("{}  {file}\n", self.hash(path).await?));
         }
+        let sums = sums.concat();
         let line = format!("{RUN} sums {name} {version}");
         if host.run(STEP, &line).await?.stdout == sums {
             return Ok(());
@@ -280,7 +281,7 @@ pub(crate) async fn shown(
             let missing = missing
                 .iter()
                 .map(|change| (change.name.to_owned(), json!(change.to)));
-            differing.insert(node.name.clone(), Object::from_iter(missing).into());
+            differing.insert(node.name.clone(), missing.collect::<Object>().into());
         }
     }
     // `null` removes what was shown before.
