@@ -48,7 +48,9 @@ fn widen(package: &str) {
 /// VNF-A with software 1.0 at this level, whose next release is onboarded; how long it took.
 fn instantiate(testbed: &Testbed, folder: &Path, level: &str) -> Duration {
     let packages = RELEASES.map(|(sample, version)| package(sample, folder, version));
-    packages.iter().for_each(|package| widen(package));
+    for package in &packages {
+        widen(package);
+    }
     let (_, mut request) = testbed.create_a(&packages[0]);
     request["instantiationLevelId"] = json!(level);
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
