@@ -53,6 +53,7 @@ mod maintenance;
 mod networks;
 mod new_package;
 mod nfvo_packages;
+mod node_software;
 mod operate;
 mod packages;
 mod password_change;

@@ -8,4 +8,5 @@ mod cluster_actions;
 mod contracts;
 mod control_planes;
 mod crashes;
+mod node_software;
 mod story;

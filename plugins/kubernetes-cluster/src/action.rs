@@ -10,13 +10,14 @@ use crate::installer::Installer;
 use crate::logins;
 use crate::machine::Machine;
 use crate::params::Installation;
+use crate::patch;
 use crate::plan::Plan;
 use crate::upgrade::{self, UpgradeParams, observe, shown};
-use crate::{addons, smoke_test};
+use crate::{addons, smoke_test, software};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use vnfm_plugin_sdk::Operate;
 use vnfm_plugin_sdk::prelude::*;
+use vnfm_plugin_sdk::{Instance, Operate};
 
 /// `additionalParams` of an operate request: those of the instantiation, which are stored, and the action.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -25,7 +26,7 @@ pub(crate) struct OperateParams {
     pub(crate) k8s_cluster_installation_param: Installation,
     /// What to do on the cluster; nothing if absent.
     pub(crate) cluster_action: Option<ClusterAction>,
-    /// For an upgrade.
+    /// For an upgrade or a patch.
     #[serde(flatten)]
     pub(crate) upgrade: UpgradeParams,
     /// For a backup or a restore.
@@ -47,10 +48,12 @@ pub(crate) struct PackageParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClusterAction {
-    /// Shows versions and certificates, and deletes logins that are no longer registered.
+    /// Shows versions, certificates and the software of nodes, and deletes logins that are no longer registered.
     Check,
     /// Upgrades Kubernetes.
     Upgrade,
+    /// Patches the software of the nodes to the versions that the parameters name.
+    PatchSoftware,
     /// Applies the package's add-ons again, and waits until they are healthy.
     ApplyAddons,
     /// Renews the certificates of the control plane.
@@ -90,6 +93,10 @@ pub(crate) async fn start(
         let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
         upgrade::check(cx, &mut plan, &params.upgrade).await?;
     }
+    if action == ClusterAction::PatchSoftware {
+        let plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+        plan.check_software()?;
+    }
     Ok(Effects::none())
 }
 
@@ -111,6 +118,9 @@ pub(crate) async fn end(
         ClusterAction::Upgrade => {
             upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
         }
+        ClusterAction::PatchSoftware => {
+            patch::run(cx, &mut plan, (&params.upgrade, request), Effects::none()).await
+        }
         ClusterAction::ApplyAddons => apply_addons(cx, &mut plan, Effects::none()).await,
         // The API server need not respond.
         ClusterAction::Backup => etcd::back_up(cx, &plan, &params.etcd).await,
@@ -127,18 +137,18 @@ pub(crate) async fn end(
                 ClusterAction::RenewCertificates => certificates::renew(cx, &plan, &api).await,
                 ClusterAction::RotateCa => authority::rotate(cx, &plan, &api).await,
                 ClusterAction::RenewLogin => logins::renew(cx, &plan, &api).await,
-                _ => check(cx, &plan, &api).await,
+                _ => check(cx, &plan, (&api, &request.instance)).await,
             }
         }
     }
 }
 
-/// Undoes [`end`]. Only an upgrade and the beginning of a CA's rotation can be taken back; what the others add does not need
+/// Undoes [`end`]. Only an upgrade, a patch and the beginning of a CA's rotation can be taken back; what the others add does not need
 /// to be.
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::undo`], [`authority::undo`] and [`etcd::undo_restore`].
+/// Those of [`upgrade::undo`], [`patch::undo`], [`authority::undo`] and [`etcd::undo_restore`].
 pub(crate) async fn undo_end(
     cx: &HookContext,
     request: &HookRequest<OperateParams>,
@@ -157,6 +167,10 @@ pub(crate) async fn undo_end(
         Some(ClusterAction::Upgrade) => {
             let plan = plan(cx, request, installation).await?;
             upgrade::undo(cx, &plan).await
+        }
+        Some(ClusterAction::PatchSoftware) => {
+            let mut plan = plan(cx, request, installation).await?;
+            patch::undo(cx, &mut plan, (&params.upgrade, request)).await
         }
         _ => Ok(Effects::none()),
     }
@@ -182,19 +196,21 @@ pub(crate) async fn package_start(
     Ok(Effects::none())
 }
 
-/// Upgrades the cluster to what the new package contains, and applies its add-ons.
+/// Upgrades the cluster to what the new package contains, patches the software of its nodes, and applies its add-ons.
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::run`] and [`addons::install`].
+/// Those of [`upgrade::run`], [`patch::run`] and [`addons::install`].
 pub(crate) async fn package_end(
     cx: &HookContext,
     request: &HookRequest<PackageParams>,
 ) -> Result<Effects, DriverError> {
     let params = &request.additional_params;
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+    plan.check_software()?;
     let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await?;
-    apply_addons(cx, &mut plan, upgraded).await
+    let patched = patch::run(cx, &mut plan, (&params.upgrade, request), upgraded).await?;
+    apply_addons(cx, &mut plan, patched).await
 }
 
 /// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it; does nothing if a vendor's script
@@ -218,18 +234,17 @@ async fn apply_addons(
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::undo`].
+/// Those of [`upgrade::undo`] and [`patch::undo`].
 pub(crate) async fn undo_package_end(
     cx: &HookContext,
     request: &HookRequest<PackageParams>,
 ) -> Result<Effects, DriverError> {
-    let plan = plan(
-        cx,
-        request,
-        &request.additional_params.k8s_cluster_installation_param,
-    )
-    .await?;
-    upgrade::undo(cx, &plan).await
+    let params = &request.additional_params;
+    let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
+    let before = upgrade::undo(cx, &plan).await?;
+    let returned = patch::undo(cx, &mut plan, (&params.upgrade, request)).await?;
+    let message = returned.message.or(before.message);
+    Ok(message.into_iter().fold(Effects::none(), Effects::message))
 }
 
 async fn plan<P>(
@@ -240,15 +255,21 @@ async fn plan<P>(
     Plan::new(request, installation, &cx.artifacts().await?)
 }
 
-/// Shows versions and certificates.
-async fn check(cx: &HookContext, plan: &Plan, api: &Api<'_>) -> Result<Effects, DriverError> {
+/// Shows versions, certificates and the software of nodes.
+async fn check(
+    cx: &HookContext,
+    plan: &Plan,
+    (api, instance): (&Api<'_>, &Instance),
+) -> Result<Effects, DriverError> {
     let versions = observe(api, plan).await?;
     let effects = certificates::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let effects = software::shown(effects, (cx, plan, instance)).await?;
     let certificates = effects.message.clone().unwrap_or_default();
+    let differing = software::describe_differing(&effects);
     let nodes = versions.nodes.len();
     let not_ready = versions.nodes.iter().filter(|node| !node.is_ready).count();
     Ok(effects.message(format!(
-        "Kubernetes {} on {nodes} nodes, {not_ready} of them not Ready; {certificates}",
+        "Kubernetes {} on {nodes} nodes, {not_ready} of them not Ready; {certificates}{differing}",
         versions.control_plane
     )))
 }

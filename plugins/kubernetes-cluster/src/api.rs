@@ -314,6 +314,14 @@ impl Api<'_> {
         self.change(node, change).await
     }
 
+    /// As [`Api::uncordon`], by name; does nothing if there is no such node.
+    pub(crate) async fn uncordon_by_name(&self, name: &str) -> Result<(), DriverError> {
+        match self.node(name).await? {
+            Some(node) => self.uncordon(&node).await,
+            None => Ok(()),
+        }
+    }
+
     /// Taints the node as out of service: its pods are recreated elsewhere, its volumes detached.
     pub(crate) async fn out_of_service(&self, node: &ClusterNode) -> Result<(), DriverError> {
         if node.is_out_of_service() {

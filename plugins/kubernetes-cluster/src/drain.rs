@@ -125,6 +125,23 @@ impl Drain<'_> {
         }
     }
 
+    /// Drains a node that takes pods again later; if its pods cannot leave, it takes pods again at once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Drain::run`].
+    pub(crate) async fn run_or_uncordon(self) -> Result<(), DriverError> {
+        let (api, name) = (self.api, &self.host.node.name);
+        let drained = self.run().await;
+        if drained.is_err()
+            && let Err(error) = api.uncordon_by_name(name).await
+        {
+            let cx = api.cx;
+            cx.warn(&format!("`{name}` may stay cordoned: {}", error.detail));
+        }
+        drained
+    }
+
     /// Prepares to treat the node as off. If its host still responds, it is reset first, so that no pod runs twice.
     async fn treat_as_off(&self) -> Result<(), DriverError> {
         if self.options.stays {

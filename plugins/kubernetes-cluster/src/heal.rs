@@ -22,6 +22,7 @@ use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
 use crate::reconcile::{Kind, Reconciler, Wanted, target};
 use crate::script;
+use crate::software;
 use std::collections::BTreeSet;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -46,6 +47,7 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     if !plan.nodes().any(|node| is_healed(&node)) {
         return Ok(Effects::none().message("no node of the cluster is healed"));
     }
+    plan.check_software()?;
     let replaced = plan.control_planes.iter().filter(is_healed).count();
     members::check_number(replaced, plan.control_planes.len())?;
     let Some(api) = connect_apart_from(cx, &mut plan, &heal_target.vnfcs).await? else {
@@ -97,13 +99,15 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
         nodes.any(|node| node.vdu == vnfc.vdu_id)
     };
     if heal_target.vnfcs.iter().filter(is_control_plane).count() >= plan.control_planes.len() {
-        return reinstall(cx, &plan).await;
+        let effects = reinstall(cx, &plan).await?;
+        return software::shown(effects, (cx, &plan, &request.instance)).await;
     }
     if !plan.nodes().any(has_healed_vdu) {
         return Ok(Effects::none().message("no node of the cluster was healed"));
     }
     let Some(api) = connect(cx, &mut plan).await? else {
-        return reinstall(cx, &plan).await;
+        let effects = reinstall(cx, &plan).await?;
+        return software::shown(effects, (cx, &plan, &request.instance)).await;
     };
     let successors = successors(cx, &plan, &api.nodes().await?).await?;
     let is_new = |node: &&Node| successors.contains(&node.vnfc);
@@ -113,7 +117,8 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     reconciler.reach(&new).await?;
     wait_for_pods(&api, &request.dependents, SCHEDULE_TIMEOUT).await?;
     let names = names(plan.nodes().filter(is_new));
-    Ok(Effects::none().message(format!("{names} joined the cluster")))
+    let effects = software::shown(Effects::none(), (cx, &plan, &request.instance)).await?;
+    Ok(effects.message(format!("{names} joined the cluster")))
 }
 
 async fn plan(cx: &HookContext, request: &Request) -> Result<Plan, DriverError> {

@@ -2,6 +2,8 @@
 
 use crate::machine::{Facts, Machine, StepState};
 use crate::plan::{Node, Plan};
+use futures::lock::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
@@ -23,6 +25,8 @@ pub(crate) struct Installer<'a> {
     pub(crate) cx: &'a HookContext,
     pub(crate) plan: &'a Plan,
     percent: AtomicU8,
+    /// SHA-256 of files of the package, by path.
+    pub(crate) hashes: Mutex<BTreeMap<String, String>>,
 }
 
 impl<'a> Installer<'a> {
@@ -32,6 +36,7 @@ impl<'a> Installer<'a> {
             cx,
             plan,
             percent: AtomicU8::new(0),
+            hashes: Mutex::default(),
         }
     }
 

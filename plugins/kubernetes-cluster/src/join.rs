@@ -133,6 +133,7 @@ impl Joins<'_> {
         path: &str,
     ) -> Result<(), DriverError> {
         worker.reach().await?;
+        self.installer.add_software(worker).await?;
         let control_plane = self.control_plane.clone().await?;
         let state = worker.state(worker.plan.join_step()).await?;
         let is_outdated = before == NodeBefore::Missing && worker.facts().await?.has_traces();

@@ -8,11 +8,11 @@
 //! | `heal_end` | joins their successors; reinstalls a cluster whose whole control plane is lost |
 //! | `scale_start`, `scale_to_level_start` | drains the nodes that will go and removes them from the cluster; its undo handler brings them back |
 //! | `scale_end`, `scale_to_level_end` | joins the nodes that came; its undo handler drains and removes them |
-//! | `operate_start`, `operate_end` | check and run an action on the cluster that the request names: an upgrade, a renewal |
-//! | `change_current_package_start`, `change_current_package_end` | check and run the upgrade to what the new package contains |
+//! | `operate_start`, `operate_end` | check and run an action on the cluster that the request names: an upgrade, a patch, a renewal |
+//! | `change_current_package_start`, `change_current_package_end` | check and run the upgrade and the patch to what the new package contains |
 //! | `terminate_end` | unregisters the VIM; the servers are deleted by then |
 //!
-//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal, `scale.rs` a scaling, `upgrade.rs` an upgrade. What nodes an operation
+//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal, `scale.rs` a scaling, `upgrade.rs` an upgrade, `patch.rs` a patch of the nodes' software. What nodes an operation
 //! wants, `reconcile.rs` makes of those that it observes. The parameters (`params.rs`) are those of Tacker's driver in
 //! `k8s_cluster_installation_param`, and a few of our own. 1, 3 or 5 control-plane nodes with stacked etcd, any number of
 //! workers.
@@ -43,6 +43,7 @@ mod machine;
 mod members;
 mod node;
 pub mod params;
+mod patch;
 mod plan;
 mod pods;
 mod preflight;
@@ -55,6 +56,8 @@ mod script;
 mod secrets;
 mod serve_endpoint;
 mod smoke_test;
+mod software;
+mod software_check;
 mod upgrade;
 mod versions;
 
@@ -132,7 +135,9 @@ impl KubernetesCluster {
             None => install::install(&cx, &plan).await?,
         };
         let nodes = plan.nodes().count();
-        Ok(addons::shown(Effects::none(), &plan)
+        let effects = addons::shown(Effects::none(), &plan);
+        let effects = software::shown(effects, (&cx, &plan, &request.instance)).await?;
+        Ok(effects
             .register_vim(access.into_vim(&plan.vim_name))
             .message(format!(
                 "Kubernetes runs on {nodes} nodes as VIM `{}`",

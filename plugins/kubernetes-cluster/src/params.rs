@@ -93,6 +93,10 @@ pub struct Installation {
     /// Add-ons of the cluster, installed in this order once the nodes are Ready.
     #[serde(default)]
     pub addons: Vec<AddOn>,
+    /// Software of the nodes that the package brings, installed in this order before a node joins; a change of the package
+    /// patches the nodes that have other versions.
+    #[serde(default)]
+    pub node_software: Vec<NodeSoftware>,
     /// Ends the installation with a test of DNS, Services, the pod network and storage.
     pub smoke_test: Option<SmokeTest>,
     /// Folder of the package with the Debian archives of HAProxy and keepalived, for control-plane nodes that lack them;
@@ -118,6 +122,31 @@ pub struct AddOn {
     pub values: BTreeMap<String, Scalar>,
     /// For a program that uses the cloud, such as a cloud controller manager: it gets a login of its own.
     pub cloud: Option<Cloud>,
+}
+
+/// Software for nodes, with the version that they should have.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSoftware {
+    /// Its name: lower-case letters, digits, `+`, `-` and `.`, at most 63.
+    pub name: String,
+    /// Its version: letters, digits, `.`, `_`, `+`, `~`, `:` and `-`, at most 63. Another content needs another version.
+    pub version: String,
+    /// The nodes that get it: `control-plane`, `worker`, or the VDU of a group of workers; absent: all nodes.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// Path in the package: a Debian archive (`.deb`), an archive with `install.sh` (`.tar`, `.tar.gz`, `.tgz`), or a program
+    /// for `/usr/local/bin`.
+    pub artifact: String,
+    /// Path in the package of a script that installs the artifact instead.
+    pub install: Option<String>,
+    /// Whether the pods of a node leave it before the software is patched; true if absent.
+    #[serde(default = "drains")]
+    pub drain: bool,
+    /// How long its installation on a node may take, in seconds; 600 if absent.
+    #[serde(default = "installation_timeout")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub timeout_seconds: u32,
 }
 
 /// The login and the configuration file of a program that uses the cloud.
@@ -322,6 +351,14 @@ pub struct Proxy {
 
 fn drain_timeout() -> u32 {
     300
+}
+
+fn drains() -> bool {
+    true
+}
+
+fn installation_timeout() -> u32 {
+    600
 }
 
 fn virtual_router_id() -> u8 {

@@ -3,9 +3,10 @@
 use crate::addon_check;
 use crate::endpoint::Endpoint;
 use crate::node::{bad, with_port};
-use crate::params::{AddOn, Installation, Proxy, SmokeTest};
+use crate::params::{AddOn, Installation, NodeSoftware, Proxy, SmokeTest};
 use crate::preflight::{check_ranges, check_size};
 use crate::roles;
+use crate::software_check;
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -44,6 +45,10 @@ pub(crate) struct Plan {
     pub(crate) addons: Vec<AddOn>,
     pub(crate) smoke_test: Option<SmokeTest>,
     pub(crate) endpoint_packages: Vec<String>,
+    /// What the nodes should have.
+    pub(crate) software: Vec<NodeSoftware>,
+    /// All paths in the package.
+    artifacts: Vec<String>,
     script: Option<String>,
     ignored: Vec<String>,
     secrets: Vec<Secret>,
@@ -85,17 +90,21 @@ impl Plan {
             addons: installation.addons.clone(),
             smoke_test: installation.smoke_test.clone(),
             endpoint_packages: Vec::new(),
+            software: installation.node_software.clone(),
+            artifacts: artifacts.to_vec(),
             script: None,
             ignored: ignored(installation),
             secrets: secrets(installation),
         };
         check_proxy(&plan.proxy)?;
+        software_check::check(installation)?;
         plan.find_files(installation, artifacts)?;
         plan.deduplicate_names();
         Ok(plan)
     }
 
-    /// Checks what an installation needs and an existing cluster has: the size of the control plane, and its address ranges.
+    /// Checks what an installation needs and an existing cluster has: the size of the control plane, its address ranges, and
+    /// the software of its nodes.
     ///
     /// # Errors
     ///
@@ -107,7 +116,17 @@ impl Plan {
                 "the vendor's script installs one control-plane node, and there are several".into(),
             ));
         }
+        self.check_software()?;
         self.check_ranges()
+    }
+
+    /// Checks whether the package has the software of the nodes.
+    ///
+    /// # Errors
+    ///
+    /// `bad-parameters`, naming the file that is missing.
+    pub(crate) fn check_software(&self) -> Result<(), DriverError> {
+        software_check::check_files(&self.software, &self.artifacts)
     }
 
     /// Checks whether the control plane can have this many nodes.

@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::node::bad;
 use crate::params::{Installation, InstantiateParams};
 use crate::roles::is_control_plane;
+use crate::software_check;
 use vnfm_plugin_sdk::prelude::*;
 
 /// The numbers of nodes that a control plane can have.
@@ -18,13 +19,17 @@ const SIZES: &[usize] = &[1, 3, 5];
 ///
 /// # Errors
 ///
-/// `bad-parameters`: those of [`check_size`], [`check_ranges`], and of its add-ons and its `control_plane_endpoint`.
+/// `bad-parameters`: those of [`check_size`], [`check_ranges`], and of its add-ons, the software of its nodes and its
+/// `control_plane_endpoint`.
 pub(crate) async fn start(
     cx: &HookContext,
     request: &HookRequest<InstantiateParams>,
 ) -> Result<Effects, DriverError> {
     let installation = &request.additional_params.k8s_cluster_installation_param;
-    addon_check::check(&installation.addons, &cx.artifacts().await?)?;
+    let artifacts = cx.artifacts().await?;
+    addon_check::check(&installation.addons, &artifacts)?;
+    software_check::check(installation)?;
+    software_check::check_files(&installation.node_software, &artifacts)?;
     let shared = installation.control_plane_endpoint.as_ref();
     let shared = shared.map(Endpoint::shared).transpose()?;
     // A host that is too old to send the numbers gets its error from `instantiate_end`.

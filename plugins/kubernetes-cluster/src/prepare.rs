@@ -1,4 +1,5 @@
-//! Prepares a host so that kubeadm can run: proxy settings, packages, kernel settings, container runtime, images.
+//! Prepares a host so that kubeadm can run: proxy settings, packages, kernel settings, container runtime, images, and the
+//! software that the nodes have.
 //! Proxies come before packages, whose download may need them.
 
 use crate::config;
@@ -8,7 +9,7 @@ use crate::versions::{Version, target};
 use vnfm_plugin_sdk::prelude::*;
 
 impl Installer<'_> {
-    /// Runs preflight, proxy, packages and runtime.
+    /// Runs preflight, proxy, packages, runtime and software.
     pub(crate) async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         host.reach().await?;
         let mut facts = host.facts().await?;
@@ -31,7 +32,8 @@ impl Installer<'_> {
                 return Err(host.refusal("packages-missing", "packages", detail));
             }
         }
-        self.runtime(host, &facts).await
+        self.runtime(host, &facts).await?;
+        self.add_software(host).await
     }
 
     /// Whether the package has archives of another version than the host, as after an upgrade of the cluster.

@@ -308,9 +308,7 @@ impl<'a> Reconciler<'a> {
 
     async fn uncordon(&self, hosts: &[Machine<'_>]) -> Result<(), DriverError> {
         for host in hosts {
-            if let Some(node) = self.api.node(&host.node.name).await? {
-                self.api.uncordon(&node).await?;
-            }
+            self.api.uncordon_by_name(&host.node.name).await?;
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ use crate::params::{OnDrainTimeout, ScaleParams};
 use crate::plan::{Node, Plan};
 use crate::pods::wait_for_pods;
 use crate::reconcile::{Kind, Reconciler, Wanted, target};
+use crate::software;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 use vnfm_plugin_sdk::{Scale, VnfcCp};
@@ -37,6 +38,9 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     let mut plan = plan(cx, request).await?;
     let scale = scale(request)?;
     check_control_plane(scale, &plan)?;
+    if !scale.vnfcs_to_add.is_empty() {
+        plan.check_software()?;
+    }
     if scale.vnfcs_to_remove.is_empty() {
         return Ok(Effects::none().message("no node leaves the cluster"));
     }
@@ -102,7 +106,8 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     delete_nodes_without_server(&api, &plan, scale).await?;
     labels::delete_outdated(&api).await?;
     let names = names(among(&plan, &scale.vnfcs_added));
-    Ok(Effects::none().message(format!("{names} joined the cluster")))
+    let effects = software::shown(Effects::none(), (cx, &plan, &request.instance)).await?;
+    Ok(effects.message(format!("{names} joined the cluster")))
 }
 
 /// Undoes [`end`]: removes the nodes that joined.

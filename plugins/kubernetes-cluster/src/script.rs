@@ -8,7 +8,7 @@
 //! and kubeadm's bootstrap token and certificate key are revoked at the end.
 
 use crate::access::Access;
-use crate::installer::{Installer, first_failure};
+use crate::installer::{Installer, PARALLEL_HOSTS, first_failure};
 use crate::join_tokens::{CERTIFICATES, ControlPlane, delete_secrets, token_secret_name};
 use crate::machine::{FOLDER, Machine, StepState};
 use crate::plan::{Node, Plan, SCRIPT_STEP};
@@ -59,6 +59,8 @@ pub(crate) async fn install(
         return Err(DriverError::new("bad-parameters", "the VNF has no servers").phase(PHASE));
     };
     installer.reach_all(&hosts).await?;
+    let added = hosts.iter().map(|host| installer.add_software(host));
+    first_failure(join_all_limited(PARALLEL_HOSTS, added).await)?;
     installer
         .report(
             20,

@@ -41,12 +41,12 @@ const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
 const READY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How to upgrade a cluster.
+/// How to upgrade a cluster, or to patch the software of its nodes.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub(crate) struct UpgradeParams {
     /// The version to upgrade to, such as `v1.36.2`; that of the package's archives if absent.
     pub(crate) kubernetes_version: Option<String>,
-    /// How many workers to upgrade at a time; 1 if absent.
+    /// How many workers to upgrade or patch at a time; 1 if absent.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub(crate) parallel_upgrades: u32,
@@ -343,7 +343,7 @@ impl<'a> Upgrade<'a> {
             }
             put_back(host).await?;
             self.wait_until_ready(host, None).await?;
-            self.uncordon(name).await.map(|()| true)
+            self.api.uncordon_by_name(name).await.map(|()| true)
         };
         match back.await {
             Ok(true) => self.cx().warn(&format!(
@@ -379,7 +379,7 @@ impl<'a> Upgrade<'a> {
         let host = self.host(node);
         host.reach_node().await?;
         if self.is_upgraded(&node.name).await? {
-            return self.uncordon(&node.name).await;
+            return self.api.uncordon_by_name(&node.name).await;
         }
         let upgraded = async {
             self.prepare(&host).await?;
@@ -419,7 +419,7 @@ impl<'a> Upgrade<'a> {
             .await?;
             self.wait_until_ready(host, Some(self.to)).await?;
         }
-        self.uncordon(name).await
+        self.api.uncordon_by_name(name).await
     }
 
     /// Moves the pods of a node elsewhere; if they cannot leave, the node takes pods again. A node that is silent was drained
@@ -435,14 +435,7 @@ impl<'a> Upgrade<'a> {
             return Ok(());
         }
         let (api, options) = (self.api, self.drain);
-        let drained = Drain { api, host, options }.run().await;
-        if drained.is_err()
-            && let Err(error) = self.uncordon(name).await
-        {
-            self.cx()
-                .warn(&format!("`{name}` may stay cordoned: {}", error.detail));
-        }
-        drained
+        Drain { api, host, options }.run_or_uncordon().await
     }
 
     /// Waits until the node is Ready with this version of the kubelet, or with any.
@@ -469,13 +462,6 @@ impl<'a> Upgrade<'a> {
         self.cx()
             .wait_until(&condition, READY_INTERVAL, READY_TIMEOUT, is_ready)
             .await
-    }
-
-    async fn uncordon(&self, name: &str) -> Result<(), DriverError> {
-        match self.api.node(name).await? {
-            Some(node) => self.api.uncordon(&node).await,
-            None => Ok(()),
-        }
     }
 
     async fn report(&self, percent: u8, message: String) {

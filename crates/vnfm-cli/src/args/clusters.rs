@@ -7,15 +7,17 @@ use clap::{Args, Subcommand, ValueEnum};
 pub enum Cluster {
     /// List the clusters, with their VIMs, versions and tenants
     List,
-    /// Show one cluster: versions by node, certificates, snapshots, add-ons, the VNFs on it
+    /// Show one cluster: versions and software by node, certificates, snapshots, add-ons, the VNFs on it
     Show {
         /// ID or name of the VNF that installed it, or of its VIM
         cluster: String,
     },
-    /// Read versions and certificates from the cluster, and delete logins that were replaced
+    /// Read versions, certificates and software from the cluster, and delete logins that were replaced
     Check(ClusterTask),
     /// Upgrade Kubernetes, node by node
     Upgrade(Upgrade),
+    /// Patch the software of nodes that have other versions than the instance's parameters name, node by node
+    Patch(RollingTask),
     /// Renew the certificates of the control plane, its CA, or the login of the VIM
     Rotate {
         /// What to renew
@@ -109,13 +111,21 @@ pub struct ClusterTask {
 /// An upgrade of Kubernetes.
 #[derive(Debug, Args)]
 pub struct Upgrade {
-    /// The cluster
+    /// The cluster, and how to go through its nodes
     #[command(flatten)]
-    pub task: ClusterTask,
+    pub rolling: RollingTask,
     /// Version to upgrade to, such as `v1.36.2`; the hosts' repository or the package must have it
     #[arg(long = "to", value_name = "VERSION")]
     pub version: Option<String>,
-    /// How many workers to upgrade at a time [default: 1]
+}
+
+/// An action on a cluster that goes through its nodes.
+#[derive(Debug, Args)]
+pub struct RollingTask {
+    /// The cluster
+    #[command(flatten)]
+    pub task: ClusterTask,
+    /// How many workers at a time [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub parallel: Option<u32>,
     /// How long the pods of a node may take to leave it [default: 300]

@@ -6,7 +6,7 @@
 use super::secret_input::read_secret;
 use super::vim::VIMS;
 use super::vnf::{BeginRequest, INSTANCES, begin_on, id_of};
-use crate::args::{Cluster, ClusterTask, Rotation, Upgrade};
+use crate::args::{Cluster, ClusterTask, RollingTask, Rotation};
 use crate::client::{Client, Outcome, local, segment};
 use crate::output::{Column, Output, print, tell};
 use reqwest::Method;
@@ -30,6 +30,8 @@ const DETAILS: &[Column] = &[
     ("state", "/state"),
     ("version", "/version"),
     ("kubelets", "/metadata/kubeletVersions"),
+    ("software", "/metadata/nodeSoftware"),
+    ("differs", "/metadata/nodeSoftwareDiffers"),
     ("certificates", "/metadata/certificateExpiry"),
     ("snapshots", "/metadata/etcdSnapshots"),
     ("add-ons", "/metadata/addons"),
@@ -63,7 +65,12 @@ pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Ou
             };
             (task, json!({ "cluster_action": action }))
         }
-        Cluster::Upgrade(upgrade) => upgrade_params(upgrade),
+        Cluster::Patch(rolling) => rolling_params("patch_software", rolling),
+        Cluster::Upgrade(upgrade) => {
+            let (task, mut params) = rolling_params("upgrade", upgrade.rolling);
+            give(&mut params, "kubernetes_version", upgrade.version);
+            (task, params)
+        }
         Cluster::Backup { task, keep } => {
             let mut params =
                 json!({ "cluster_action": "backup", "etcd_passphrase": read_secret()? });
@@ -104,12 +111,11 @@ async fn kubeconfig(
     Ok(())
 }
 
-fn upgrade_params(upgrade: Upgrade) -> (ClusterTask, Value) {
-    let mut params = json!({ "cluster_action": "upgrade" });
-    give(&mut params, "kubernetes_version", upgrade.version);
-    give(&mut params, "parallel_upgrades", upgrade.parallel);
-    give(&mut params, "drain_timeout_seconds", upgrade.drain_timeout);
-    (upgrade.task, params)
+fn rolling_params(action: &str, rolling: RollingTask) -> (ClusterTask, Value) {
+    let mut params = json!({ "cluster_action": action });
+    give(&mut params, "parallel_upgrades", rolling.parallel);
+    give(&mut params, "drain_timeout_seconds", rolling.drain_timeout);
+    (rolling.task, params)
 }
 
 /// Adds a parameter that has a value.
@@ -144,7 +150,8 @@ impl Clusters {
     async fn read(client: &Client) -> Outcome<Self> {
         Ok(Self {
             vims: client.list(VIMS).await?,
-            vnfs: client.list(INSTANCES).await?,
+            // A list leaves out versions, resources and VIMs unless all fields are requested.
+            vnfs: client.list(&format!("{INSTANCES}?all_fields")).await?,
         })
     }
 

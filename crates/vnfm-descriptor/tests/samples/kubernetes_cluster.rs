@@ -225,6 +225,28 @@ fn documented_addons_are_valid_parameters() {
     }
 }
 
+/// As the how-to shows it.
+#[test]
+fn documented_node_software_is_a_valid_parameter() {
+    let software = json!([
+        {"name": "node-report", "version": "1.0", "artifact": "Files/software/node-report", "drain": false},
+        {"name": "nic-driver", "version": "2.4-1", "roles": ["worker"], "artifact": "a.deb", "install": "b", "timeout_seconds": 60},
+    ]);
+    for sample in [
+        "vnf-a-k8s-cluster",
+        "vnf-a-k8s-cluster-2",
+        "vnf-a-ha-cluster",
+    ] {
+        let package = open(sample);
+        let schema = cluster(&package).additional_params_schema("instantiate");
+        let installation = &schema.unwrap()["properties"]["k8s_cluster_installation_param"];
+        let validator =
+            jsonschema::validator_for(&installation["properties"]["node_software"]).unwrap();
+        assert!(validator.is_valid(&software), "{sample}");
+        assert!(!validator.is_valid(&json!([{"name": "x"}])), "{sample}");
+    }
+}
+
 #[test]
 fn declared_parameters_become_a_schema_that_knows_secrets() {
     let package = open("vnf-a-k8s-cluster");

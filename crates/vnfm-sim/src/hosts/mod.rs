@@ -11,6 +11,7 @@
 //! | `upgrade.rs` | its upgrade and its certificates; `vnfm-kubernetes`, the script for both |
 //! | `ca.rs` | `vnfm-ca`, the script for the rotation of the CA |
 //! | `etcd.rs` | `vnfm-etcd`, the script for snapshots |
+//! | `software.rs` | `vnfm-software`, the script for software of nodes |
 //! | `lease.rs` | `vnfm-lease`, the script for the leases of bare hosts |
 //! | `control_plane.rs`, `members.rs` | control planes of several nodes; the members of etcd, and what their loss means |
 //!
@@ -37,6 +38,7 @@ mod programs;
 mod run;
 mod shell;
 mod shell_syntax;
+mod software;
 mod sshd;
 mod stdio;
 mod step;

@@ -3,7 +3,7 @@
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
-use super::{ca, etcd, kubeadm, kubectl, lease, step, upgrade};
+use super::{ca, etcd, kubeadm, kubectl, lease, software, step, upgrade};
 
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
@@ -119,6 +119,9 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
     }
     if path.rsplit('/').next() == Some("vnfm-etcd") {
         return etcd::vnfm_etcd(shell, args);
+    }
+    if path.rsplit('/').next() == Some("vnfm-software") {
+        return software::vnfm_software(shell, args).await;
     }
     set_positional(&mut inner, &all);
     inner.script(&text, input).await

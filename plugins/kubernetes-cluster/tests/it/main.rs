@@ -35,6 +35,10 @@ mod script;
 #[cfg(test)]
 mod shared_lab;
 #[cfg(test)]
+mod software;
+#[cfg(test)]
+mod software_script;
+#[cfg(test)]
 mod trial;
 #[cfg(test)]
 mod upgrade;
