@@ -205,6 +205,60 @@ async fn all_volumes_are_retained_once_also_those_that_were_before() {
 }
 
 #[tokio::test]
+async fn a_grant_is_asked_for_what_comes_and_goes_not_for_what_was_retained_before() {
+    let world = FakeWorld::with_nfvo();
+    let it = Scalable::instantiated(world, package(), request(&[])).await;
+    it.terminated(&it.id, retaining(json!(["activeData"])))
+        .await;
+    let kept = it.records().await[0].clone();
+    let id = it
+        .new_instance(std::slice::from_ref(&kept.id))
+        .await
+        .unwrap();
+    let all = HealVnfRequest {
+        additional_params: [("all".to_owned(), json!(true))].into_iter().collect(),
+        ..HealVnfRequest::default()
+    };
+    let op = it.engine.heal(TENANT, &id, all).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, Completed);
+    it.terminated(&id, TerminateVnfRequest::default()).await;
+
+    let requests = it.world.grant_requests.lock().unwrap().clone();
+    let storages = |all: &[ResourceDefinition]| -> Vec<String> {
+        let storages = all.iter().filter(|one| one.type_ == ResourceType::Storage);
+        let mut names: Vec<_> = storages
+            .map(|one| one.resource_template_id.clone())
+            .collect();
+        names.sort();
+        names
+    };
+    let asked: Vec<_> = requests
+        .iter()
+        .map(|one| {
+            (
+                storages(&one.add_resources),
+                storages(&one.remove_resources),
+            )
+        })
+        .collect();
+    let (both, none) = (
+        vec!["activeData".to_owned(), "standbyData".to_owned()],
+        Vec::new(),
+    );
+    let own = vec!["standbyData".to_owned()];
+    let expected = [
+        (both, none.clone()),
+        // The termination retains the other one.
+        (none.clone(), own.clone()),
+        (own.clone(), none.clone()),
+        (own.clone(), own.clone()),
+        (none, own),
+    ];
+    assert_eq!(asked, expected);
+}
+
+#[tokio::test]
 async fn unusable_requests_are_refused_by_name_and_change_nothing() {
     let it = with_volumes().await;
     for (what, part) in [

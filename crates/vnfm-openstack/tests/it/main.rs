@@ -44,3 +44,7 @@ mod support;
 mod volume_scenarios;
 #[cfg(test)]
 mod volumes;
+#[cfg(test)]
+mod zone_scenarios;
+#[cfg(test)]
+mod zones;

@@ -51,4 +51,7 @@ mod volume_scenarios;
 #[cfg(test)]
 mod volumes;
 #[cfg(test)]
+#[path = "../it/zone_scenarios.rs"]
+mod zone_scenarios;
+#[cfg(test)]
 mod zones;
