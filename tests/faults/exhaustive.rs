@@ -133,7 +133,7 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
             continue;
         }
         // An earlier version does not have them.
-        if choice.upgrade && matches!(vnf, Vnf::C | Vnf::D) {
+        if choice.upgrade && matches!(vnf, Vnf::C | Vnf::D | Vnf::E | Vnf::F) {
             continue;
         }
         for address in addresses {

@@ -24,6 +24,7 @@ pub mod imports;
 pub mod intercepted_store;
 pub mod live;
 pub mod machine;
+pub mod package_image;
 pub mod planted;
 pub mod process_watch;
 pub mod programs;
