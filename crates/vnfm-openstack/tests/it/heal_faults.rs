@@ -2,6 +2,7 @@
 
 use crate::heal::{SAMPLES, cluster, servers, updates};
 use crate::heal_scenarios::{assert_replaced, nth};
+use crate::port_scenarios;
 use crate::simulated::{assert_clean, bed, world};
 use serde_json::Value;
 use std::time::Duration;
@@ -224,5 +225,15 @@ async fn a_foreign_stack_or_one_in_deletion_is_not_healed() {
     );
     world.faults().clear();
     bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_replacement_leaves_the_ports() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let pair = port_scenarios::pair(&bed);
+    let fill = || world.cloud().fill_zone("nova");
+    port_scenarios::a_failed_replacement_leaves_the_ports(&bed, &pair, fill).await;
     assert_clean(&world);
 }

@@ -26,6 +26,8 @@ mod link_scenarios;
 #[cfg(test)]
 mod links;
 #[cfg(test)]
+mod port_scenarios;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod resize;

@@ -2,6 +2,7 @@
 
 use crate::cloud_user::CloudUser;
 use crate::heal_scenarios;
+use crate::port_scenarios;
 use crate::real_cloud::{bed, connection, login};
 
 async fn cloud_users() -> (CloudUser, CloudUser) {
@@ -47,4 +48,13 @@ async fn servers_of_a_base_hot_are_replaced_deleted_or_in_error() {
         heal_scenarios::assert_release(&bed, &allocation, healed).await;
     };
     cleaner.with_cleanup(&allocation, scenario).await;
+}
+
+/// The pair has both hosts of the cloud, so its servers cannot be replaced before they are deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_replacement_leaves_the_ports() {
+    let Some(bed) = bed() else { return };
+    let pair = port_scenarios::pair(&bed);
+    let scenario = port_scenarios::a_failed_replacement_leaves_the_ports(&bed, &pair, || ());
+    bed.with_cleanup(&pair, scenario).await;
 }

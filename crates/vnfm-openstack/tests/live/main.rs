@@ -30,6 +30,9 @@ mod link_scenarios;
 #[cfg(test)]
 mod links;
 #[cfg(test)]
+#[path = "../it/port_scenarios.rs"]
+mod port_scenarios;
+#[cfg(test)]
 #[path = "../it/proxy.rs"]
 mod proxy;
 #[cfg(test)]

@@ -81,6 +81,18 @@ impl Service for Nova {
                 let (_, call) = servers::ACTIONS.iter().find(|(name, _)| *name == action)?;
                 Route::new(*call, id.clone(), move || self.act(request, &id, &action))
             }
+            (&Method::POST, ["servers", _, "os-interface"]) => {
+                let port = text(&request.json()["interfaceAttachment"], "port_id").to_owned();
+                Route::new("nova.interface_attach", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    servers::attach_port(&mut self.0.state(), &id, &port)
+                        .map_err(|(status, why)| error(status, &why))?;
+                    Ok(Reply::json(
+                        200,
+                        &json!({ "interfaceAttachment": { "port_id": port } }),
+                    ))
+                })
+            }
             (&Method::GET, ["servers", _, "os-volume_attachments"]) => {
                 Route::new("nova.volume_attachments", id.clone(), move || {
                     self.attachments(request, &id)
