@@ -12,6 +12,8 @@ mod credential_scenarios;
 #[cfg(test)]
 mod credentials;
 #[cfg(test)]
+mod failed_change_scenarios;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod heal_faults;
@@ -25,8 +27,6 @@ mod keys;
 mod link_scenarios;
 #[cfg(test)]
 mod links;
-#[cfg(test)]
-mod port_scenarios;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Heals on a real OpenStack. The clouds.yaml also needs an administrator `admin`.
 
 use crate::cloud_user::CloudUser;
+use crate::failed_change_scenarios;
 use crate::heal_scenarios;
-use crate::port_scenarios;
 use crate::real_cloud::{bed, connection, login};
 
 async fn cloud_users() -> (CloudUser, CloudUser) {
@@ -54,7 +54,19 @@ async fn servers_of_a_base_hot_are_replaced_deleted_or_in_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_replacement_leaves_the_ports() {
     let Some(bed) = bed() else { return };
-    let pair = port_scenarios::pair(&bed);
-    let scenario = port_scenarios::a_failed_replacement_leaves_the_ports(&bed, &pair, || ());
+    let pair = failed_change_scenarios::pair(&bed);
+    let scenario =
+        failed_change_scenarios::a_failed_replacement_leaves_the_ports(&bed, &pair, || ());
     bed.with_cleanup(&pair, scenario).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_batch_is_reversed() {
+    let Some(bed) = bed() else { return };
+    let what = crate::support::OneVdu::default().allocation(&bed);
+    bed.with_cleanup(
+        &what,
+        failed_change_scenarios::a_failed_batch_is_reversed(&bed),
+    )
+    .await;
 }

@@ -18,6 +18,9 @@ mod credentials;
 #[cfg(test)]
 mod engine_death;
 #[cfg(test)]
+#[path = "../it/failed_change_scenarios.rs"]
+mod failed_change_scenarios;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 #[path = "../it/heal_scenarios.rs"]
@@ -29,9 +32,6 @@ mod keys;
 mod link_scenarios;
 #[cfg(test)]
 mod links;
-#[cfg(test)]
-#[path = "../it/port_scenarios.rs"]
-mod port_scenarios;
 #[cfg(test)]
 #[path = "../it/proxy.rs"]
 mod proxy;

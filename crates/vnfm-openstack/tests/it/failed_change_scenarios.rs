@@ -1,10 +1,10 @@
-//! Ports of servers on a cloud, simulated or real, whose replacement fails.
+//! Changes of servers that fail, on a cloud, simulated or real, and the way back.
 
 use crate::support::{OneVdu, PUBLIC_KEY, TestBed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, Convergence, InfraDriver, Recorded};
+use vnfm_core::ports::{Allocation, Convergence, InfraDriver, Recorded, Rolling, compute_id};
 
 /// Two servers on two hosts.
 pub(crate) fn pair(bed: &TestBed) -> Allocation {
@@ -57,4 +57,41 @@ pub(crate) async fn a_failed_replacement_leaves_the_ports(
     let text = "has lost its port";
     assert!(bed.watcher.messages().iter().any(|one| one.contains(text)));
     bed.release(before, created.handle.clone()).await.unwrap();
+}
+
+/// Three servers change one by one to a zone that does not exist: the first fails, again in a repetition, and the way back does not
+/// repeat it.
+pub(crate) async fn a_failed_batch_is_reversed(bed: &TestBed) {
+    let vdu = OneVdu {
+        count: 3,
+        ..OneVdu::default()
+    };
+    let before = vdu.allocation(bed);
+    let created = bed.instantiate(&before).await.unwrap();
+    let mut target = before.clone();
+    let deployment = Arc::make_mut(&mut target.deployment);
+    deployment.vnf_pkg_id = "other".into();
+    let zones = (0..3).map(|index| (compute_id("server", index), "nowhere".to_owned()));
+    deployment.placement.zones.extend(zones);
+    // A preview would refuse the zone.
+    let preview = bed.prepare(&before).await.unwrap();
+    let there = Convergence::update(&created, &target).coming_from(&before);
+    let there = there.rolling(Some(Rolling::default()));
+    for _ in 0..2 {
+        let failed = bed.driver.converge(&bed.call(), &there, &preview).await;
+        let failed = failed.unwrap_err().to_string();
+        assert!(failed.contains("availability zone"), "{failed}");
+    }
+    let back = Convergence::update(&created, &before).coming_from(&target);
+    let back = back.rolling(Some(Rolling::default()));
+    let restored = bed.driver.converge(&bed.call(), &back, &preview).await;
+    let restored = restored.unwrap();
+    let (old, new) = (ports(&created), ports(&restored));
+    assert!(new.values().all(|all| all.len() == 1), "{new:?}");
+    assert_eq!(
+        old.keys().filter(|id| new.contains_key(*id)).count(),
+        2,
+        "{old:?} {new:?}"
+    );
+    bed.release(&before, created.handle.clone()).await.unwrap();
 }
