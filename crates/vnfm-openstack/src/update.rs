@@ -134,7 +134,7 @@ pub(crate) async fn replace_in_stack(
         requested: None,
     };
     loop {
-        match waiter.attempt(update.step()).await? {
+        match Box::pin(waiter.attempt(update.step())).await? {
             Waited::Done(updated) => return Ok(updated),
             Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }
@@ -320,7 +320,7 @@ impl Update<'_> {
             .collect();
         if old.is_empty() && stack.phase() == Phase::Complete && !self.is_outdated(&stack) {
             let attaching = detached_ports::attach(self.cx, self.cloud, self.change, &resources);
-            return Ok(match attaching.await? {
+            return Ok(match Box::pin(attaching).await? {
                 0 => Waited::Done(Updated::Complete(Box::new(stack))),
                 count => Waited::NotYet(format!("Nova to attach {count} ports")),
             });

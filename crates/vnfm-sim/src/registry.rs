@@ -239,74 +239,82 @@ impl Service for RegistryService {
     }
 
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
-        let registry = &self.0;
         let path = request.path.strip_prefix("/v2/")?;
-        let is = |method: Method| request.method == method;
-        let route =
-            |call: &'static str,
-             name: String,
-             work: Box<dyn FnOnce(&str) -> Result<Reply, Reply> + Send + 'a>| {
-                Route::new(call, name.clone(), move || {
-                    authenticated(request, || work(&name))
-                })
-            };
         if let Some((name, rest)) = path.split_once("/blobs/") {
-            let rest = rest.to_owned();
-            let upload = || format!("/v2/{name}/blobs/uploads/{}", Uuid::new_v4());
-            return Some(if is(Method::HEAD) {
-                let work = move |name: &str| Ok(registry.has_blob(name, &rest));
-                route("registry.blob_head", name.to_owned(), Box::new(work))
-            } else if is(Method::POST) && rest == "uploads/" {
-                let reply = Reply::empty(202).with_header("location", upload());
-                route(
-                    "registry.upload_begin",
-                    name.to_owned(),
-                    Box::new(|_| Ok(reply)),
-                )
-            } else if is(Method::PUT) {
-                let work = move |name: &str| registry.end_upload(request, name);
-                route("registry.upload_end", name.to_owned(), Box::new(work))
-            } else {
-                return None;
-            });
+            return self.blob_route(request, name, rest);
         }
         if let Some((name, reference)) = path.split_once("/manifests/") {
-            let (name, reference) = (name.to_owned(), reference.to_owned());
-            return Some(if is(Method::HEAD) {
-                let work = move |name: &str| Ok(registry.has_manifest(name, &reference));
-                route("registry.manifest_head", name, Box::new(work))
-            } else if is(Method::PUT) {
-                let work = move |name: &str| registry.put_manifest(request, (name, &reference));
-                route("registry.manifest_put", name, Box::new(work))
-            } else if is(Method::DELETE) {
-                let work = move |name: &str| registry.delete_manifest(name, &reference);
-                route("registry.manifest_delete", name, Box::new(work))
-            } else {
-                return None;
-            });
+            return self.manifest_route(request, name, reference);
         }
-        if !is(Method::GET) {
-            return None;
-        }
-        Some(match path {
-            "" => route(
-                "registry.api",
-                String::new(),
-                Box::new(|_| Ok(Reply::json(200, &json!({})))),
-            ),
-            "_catalog" => route(
-                "registry.catalog",
-                String::new(),
-                Box::new(|_| Ok(registry.list_repositories())),
-            ),
-            path => {
-                let name = path.strip_suffix("/tags/list")?.to_owned();
-                route(
-                    "registry.tags",
-                    name,
-                    Box::new(|name| registry.list_tags(name)),
-                )
+        let registry = &self.0;
+        Some(match (&request.method, path) {
+            (&Method::GET, "") => route(request, ("registry.api", ""), |_| {
+                Ok(Reply::json(200, &json!({})))
+            }),
+            (&Method::GET, "_catalog") => route(request, ("registry.catalog", ""), |_| {
+                Ok(registry.list_repositories())
+            }),
+            (&Method::GET, path) => {
+                let name = path.strip_suffix("/tags/list")?;
+                route(request, ("registry.tags", name), |name| {
+                    registry.list_tags(name)
+                })
             }
+            _ => return None,
+        })
+    }
+}
+
+/// A call about a repository, whose caller has to log in.
+fn route<'a>(
+    request: &'a Request,
+    (call, name): (&'static str, &str),
+    work: impl FnOnce(&str) -> Result<Reply, Reply> + Send + 'a,
+) -> Route<'a> {
+    let repository = name.to_owned();
+    Route::new(call, name, move || {
+        authenticated(request, || work(&repository))
+    })
+}
+
+impl RegistryService {
+    fn blob_route<'a>(&'a self, request: &'a Request, name: &str, rest: &str) -> Option<Route<'a>> {
+        let (registry, digest) = (&self.0, rest.to_owned());
+        Some(match request.method {
+            Method::HEAD => route(request, ("registry.blob_head", name), move |name| {
+                Ok(registry.has_blob(name, &digest))
+            }),
+            Method::POST if rest == "uploads/" => {
+                route(request, ("registry.upload_begin", name), |name| {
+                    let location = format!("/v2/{name}/blobs/uploads/{}", Uuid::new_v4());
+                    Ok(Reply::empty(202).with_header("location", location))
+                })
+            }
+            Method::PUT => route(request, ("registry.upload_end", name), move |name| {
+                registry.end_upload(request, name)
+            }),
+            _ => return None,
+        })
+    }
+
+    fn manifest_route<'a>(
+        &'a self,
+        request: &'a Request,
+        name: &str,
+        reference: &str,
+    ) -> Option<Route<'a>> {
+        let (registry, reference) = (&self.0, reference.to_owned());
+        Some(match request.method {
+            Method::HEAD => route(request, ("registry.manifest_head", name), move |name| {
+                Ok(registry.has_manifest(name, &reference))
+            }),
+            Method::PUT => route(request, ("registry.manifest_put", name), move |name| {
+                registry.put_manifest(request, (name, &reference))
+            }),
+            Method::DELETE => route(request, ("registry.manifest_delete", name), move |name| {
+                registry.delete_manifest(name, &reference)
+            }),
+            _ => return None,
         })
     }
 }

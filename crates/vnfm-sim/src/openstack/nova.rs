@@ -81,18 +81,6 @@ impl Service for Nova {
                 let (_, call) = servers::ACTIONS.iter().find(|(name, _)| *name == action)?;
                 Route::new(*call, id.clone(), move || self.act(request, &id, &action))
             }
-            (&Method::POST, ["servers", _, "os-interface"]) => {
-                let port = text(&request.json()["interfaceAttachment"], "port_id").to_owned();
-                Route::new("nova.interface_attach", id.clone(), move || {
-                    self.0.authenticate(request)?;
-                    servers::attach_port(&mut self.0.state(), &id, &port)
-                        .map_err(|(status, why)| error(status, &why))?;
-                    Ok(Reply::json(
-                        200,
-                        &json!({ "interfaceAttachment": { "port_id": port } }),
-                    ))
-                })
-            }
             (&Method::GET, ["servers", _, "os-volume_attachments"]) => {
                 Route::new("nova.volume_attachments", id.clone(), move || {
                     self.attachments(request, &id)
@@ -109,6 +97,10 @@ impl Service for Nova {
                 Route::new("nova.volume_detach", id.clone(), move || {
                     self.attachment(request, (&id, &volume), false)
                 })
+            }
+            (&Method::POST, ["servers", _, "os-interface"]) => {
+                let attach = move |id: &str| self.attach_port(request, id);
+                Route::new("nova.interface_attach", id.clone(), move || attach(&id))
             }
             _ => return self.other_routes(request, rest),
         })
@@ -327,6 +319,15 @@ impl Nova {
             &json!({ "status": "available", "attachments": [] }),
         );
         Ok(Reply::empty(202))
+    }
+
+    fn attach_port(&self, request: &Request, id: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let port = text(&request.json()["interfaceAttachment"], "port_id").to_owned();
+        let attached = servers::attach_port(&mut self.0.state(), id, &port);
+        attached.map_err(|(status, why)| error(status, &why))?;
+        let body = json!({ "interfaceAttachment": { "port_id": port } });
+        Ok(Reply::json(200, &body))
     }
 
     fn start(&self, id: &str) -> Answer {

@@ -48,7 +48,7 @@ impl Resource {
         };
         self.replaced
             .extend(Some(failed).filter(|one| !one.physical.is_empty()));
-        self.status = "UPDATE_COMPLETE".to_owned();
+        "UPDATE_COMPLETE".clone_into(&mut self.status);
     }
 }
 
