@@ -293,8 +293,7 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
 /// a retained volume, and is granted a zone without room.
 pub(crate) fn prepare(process: &Process, facts: &Facts, target: &Target, next: Act) -> Result<()> {
     let zone = (target.vnf == Vnf::E).then_some(FULL_ZONE);
-    let policy = json!({"action": "set-nfvo", "policy": {"zone": zone}});
-    process.control().act(&policy)?;
+    grant_zone(process, zone)?;
     match next.kind {
         LcmOperationType::Instantiate if target.vnf == Vnf::E => {
             let engine = process.engine()?;
@@ -355,6 +354,12 @@ pub(crate) fn delete_snapshots(process: &Process) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Has the NFVO place new servers in this zone.
+pub(crate) fn grant_zone(process: &Process, zone: Option<&str>) -> Result<()> {
+    let policy = json!({"action": "set-nfvo", "policy": {"zone": zone}});
+    process.control().act(&policy)
 }
 
 /// Deletes the retained volumes but the one that the next VNF-E uses.

@@ -31,12 +31,12 @@ pub(crate) async fn servers_stay_where_they_are(
     let planned = ResourceChange::Converge(&there);
     let plan = bed.driver.plan(&bed.call(), &planned).await.unwrap();
     let goes = |action| matches!(action, ResourceAction::Replace | ResourceAction::Delete);
-    let gone: Vec<_> = plan
+    let removed: Vec<_> = plan
         .resources
         .iter()
         .filter(|one| goes(one.action))
         .collect();
-    assert!(gone.is_empty(), "{gone:#?}");
+    assert!(removed.is_empty(), "{removed:#?}");
 
     let preview = bed.driver.preview(&bed.call(), &there).await.unwrap();
     let changed = bed.driver.converge(&bed.call(), &there, &preview).await;

@@ -395,6 +395,7 @@ impl Cloud {
                 server.updated = now();
             }
             if is_full {
+                servers::detach_ports(&mut state, &physical);
                 return Err(Failure::new(name, no_valid_host()));
             }
         }

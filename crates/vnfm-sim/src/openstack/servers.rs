@@ -141,10 +141,18 @@ pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {
         return;
     };
-    if server.status == "ERROR" {
-        return;
+    if server.status != "ERROR" {
+        detach_ports(state, id);
     }
-    for port in server.ports.clone() {
+}
+
+/// Detaches a server's ports, as Nova does if no host has room for it.
+pub(crate) fn detach_ports(state: &mut State, id: &str) {
+    let server = state.servers.get(id);
+    for port in server
+        .map(|server| server.ports.clone())
+        .unwrap_or_default()
+    {
         state.change(
             "port",
             &port,
