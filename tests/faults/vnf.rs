@@ -298,6 +298,7 @@ pub(crate) async fn begin(
             request["additionalParams"] = json!({REUSE_PARAM: first});
         }
         LcmOperationType::Terminate if target.vnf == Vnf::E => {
+            request["terminationType"] = json!("FORCEFUL");
             request["additionalParams"] = json!({RETAIN_PARAM: "all"});
         }
         _ => {}
