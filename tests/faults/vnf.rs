@@ -299,7 +299,10 @@ pub(crate) async fn begin(
         }
         LcmOperationType::Terminate if target.vnf == Vnf::E => {
             request["terminationType"] = json!("FORCEFUL");
-            request["additionalParams"] = json!({RETAIN_PARAM: "all"});
+            // What a failed termination has retained stays so.
+            if !has_retained(engine, id).await? {
+                request["additionalParams"] = json!({RETAIN_PARAM: "all"});
+            }
         }
         _ => {}
     }
@@ -329,6 +332,18 @@ pub(crate) async fn free_volumes(engine: &Engine) -> Result<Vec<RetainedVolume>,
     let all = engine.store().volumes(TENANT, &Query::default()).await?;
     let volumes = all.into_iter().map(|record| record.volume);
     Ok(volumes.filter(|one| one.used_by.is_none()).collect())
+}
+
+/// Whether an instance has volumes that it retained itself.
+async fn has_retained(engine: &Engine, id: &str) -> Result<bool, Refusal> {
+    let instance = engine.store().instance(TENANT, id).await?;
+    let deployment = instance.deployment.unwrap_or_default();
+    let all = engine.store().volumes(TENANT, &Query::default()).await?;
+    let own = all.iter().map(|record| &record.volume).filter(|volume| {
+        let mut reused = deployment.reused_volumes.iter();
+        volume.used_by.as_deref() == Some(id) && !reused.any(|one| one.id == volume.id)
+    });
+    Ok(own.count() > 0)
 }
 
 /// A new snapshot without contents.

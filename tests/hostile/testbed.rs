@@ -192,7 +192,7 @@ impl Testbed {
         let login = json!({"bearer_token": config["users"][0]["user"]["token"],
             "registry_username": vnfm::sim::registry::USER,
             "registry_password": vnfm::sim::registry::PASSWORD});
-        let change = json!({"interfaceInfo": registry, "accessInfo": login});
+        let change = json!({"connection": {"interfaceInfo": registry, "accessInfo": login}});
         let answer = self.clients.json("root", ("PATCH", &path), &change)?;
         ensure!(
             answer.is_success(),

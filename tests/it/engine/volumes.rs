@@ -226,7 +226,7 @@ async fn grants_list_what_comes_and_goes_but_no_volume_that_stays() {
         names.sort();
         names
     };
-    let asked: Vec<_> = requests
+    let requested: Vec<_> = requests
         .iter()
         .map(|one| {
             (

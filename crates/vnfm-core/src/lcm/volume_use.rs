@@ -311,7 +311,11 @@ async fn unretain(op: &Op) -> Output<()> {
     let instance = &op.instance.vnf.id;
     let query = crate::query::Query::only("vnfInstanceId", instance);
     let records = op.context.store().volumes(op.tenant(), &query).await?;
-    let all: Vec<_> = records.into_iter().map(|record| record.volume).collect();
+    // A volume that this instance retained in an earlier life, and uses again, stays retained.
+    let reused = &op.deployment()?.reused_volumes;
+    let is_reused = |volume: &RetainedVolume| reused.iter().any(|one| one.id == volume.id);
+    let volumes = records.into_iter().map(|record| record.volume);
+    let all: Vec<_> = volumes.filter(|volume| !is_reused(volume)).collect();
     if all.is_empty() {
         return Ok(());
     }
