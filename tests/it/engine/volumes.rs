@@ -428,3 +428,23 @@ async fn drive_until(it: &Scalable, op: &str, number: usize, after_effect: bool)
     assert_eq!(state(&second, op).await, Completed);
     has_ended
 }
+
+#[tokio::test]
+async fn a_rolled_back_termination_leaves_what_the_instance_had_retained_before() {
+    let it = with_volumes().await;
+    it.terminated(&it.id, retaining(json!(["activeData"])))
+        .await;
+    let kept = it.records().await;
+    let again = request(std::slice::from_ref(&kept[0].id));
+    let op = it.engine.instantiate(TENANT, &it.id, again).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, Completed);
+    it.fails("retain_volumes");
+    let op = it.terminated(&it.id, retaining(json!("all"))).await;
+    assert_eq!(state(&it.engine, &op).await, FailedTemp);
+    it.engine.rollback(TENANT, &op).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, RolledBack);
+    let [left] = <[_; 1]>::try_from(it.records().await).unwrap();
+    assert_eq!((left.id, left.used_by), (kept[0].id.clone(), Some(it.id)));
+}
