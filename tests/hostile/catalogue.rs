@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use vnfm_tests::{package_image, sources};
+use vnfm_tests::sources;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -164,14 +164,6 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
                 requests,
             });
         }
-    }
-    if let Some(at) = all.iter().position(|one| one.name == package_image::SAMPLE) {
-        let with_image = Sample {
-            name: format!("{} with an image", all[at].name),
-            files: package_image::files("web")?,
-            requests: all[at].requests.clone(),
-        };
-        all.insert(at + 1, with_image);
     }
     Ok(all)
 }

@@ -277,7 +277,6 @@ pub(crate) fn planted_secrets(folder: &Path) -> Result<Planted> {
     planted.add("the cloud's password", CLOUD_PASSWORD);
     planted.add("the cluster's token", token);
     planted.add("the NFVO's password", NFVO_PASSWORD);
-    planted.add("the registry's password", vnfm::sim::registry::PASSWORD);
     planted.add(
         "what lies on an inner address",
         crate::canary::CANARY_SECRET,

@@ -161,7 +161,6 @@ impl Testbed {
         let config = self.kubeconfig();
         let shared = ["--name", "shared", "--shared", "--config-file", &config];
         self.fixture.cluster = self.register("root", &shared)?;
-        self.add_registry()?;
         for sample in samples()? {
             let vnfd = self.onboard("olga", &sample.archive()?)?;
             if let Ok((_, vnfd)) = vnfd {
@@ -180,25 +179,6 @@ impl Testbed {
         self.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
         let found = self.clients.found();
         ensure!(found.is_empty(), "before the first case: {found:?}");
-        Ok(())
-    }
-
-    /// Gives the shared cluster a registry for the images of packages.
-    fn add_registry(&self) -> Result<()> {
-        let path = format!("/vnfm/v1/vims/{}", self.fixture.cluster);
-        let registry = json!({"registry": self.endpoint("registry")});
-        let config = std::fs::read_to_string(self.kubeconfig())?;
-        let config: Value = serde_yaml::from_str(&config)?;
-        let login = json!({"bearer_token": config["users"][0]["user"]["token"],
-            "registry_username": vnfm::sim::registry::USER,
-            "registry_password": vnfm::sim::registry::PASSWORD});
-        let change = json!({"connection": {"interfaceInfo": registry, "accessInfo": login}});
-        let answer = self.clients.json("root", ("PATCH", &path), &change)?;
-        ensure!(
-            answer.is_success(),
-            "a registry is refused: {}",
-            answer.text()
-        );
         Ok(())
     }
 
