@@ -20,7 +20,7 @@ use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
 use crate::plan::{Address, Death, Fault, Plan, Recovery};
 use crate::probe::Probe;
 use crate::process::{Process, Ran};
-use crate::site::{Site, delete_snapshots};
+use crate::site::{Site, delete_snapshots, delete_volumes};
 use crate::vnf::{Act, Facts, TENANT, Target, begin};
 use crate::{check, child};
 
@@ -127,6 +127,7 @@ pub(crate) fn play(
     process.finish(ending.finish(&engine))?;
     // Whatever became of the operation, their deletion leaves nothing (I2).
     delete_snapshots(&process)?;
+    delete_volumes(&process)?;
     check::all(site, &process, target, mark)?;
     *idle = Some(process);
     outcome.took = began.elapsed();

@@ -11,18 +11,19 @@
 //! | I7 | recovery works (`case.rs`) |
 //! | I8 | no instance has two open operations |
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use vnfm_core::Engine;
 use vnfm_core::ports::{InstanceRecord, OpRecord};
 use vnfm_core::query::Query;
-use vnfm_types::{InstantiationState, LcmOperationState, VnfOperationalState};
+use vnfm_types::{InstantiationState, LcmOperationState};
 
 use crate::process::Process;
+use crate::resources::{Expected, Extent, check_resources, field};
 use crate::site::{PLANTED, Site};
-use crate::vnf::{TENANT, Target, Vnf};
+use crate::vnf::{TENANT, Target, free_volumes};
 
 /// The start of every token of the simulated world.
 const TOKEN: &str = "eyJhbGci";
@@ -72,7 +73,7 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         outbox(&engine, &all, mark).await?;
         Ok(instances)
     })?;
-    let found = site.new_resources()?;
+    let found = without_retained(&engine, process, site.new_resources()?)?;
     let instantiated = instances
         .iter()
         .filter(|(_, instance)| is_instantiated(instance))
@@ -102,6 +103,23 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         );
         Ok(())
     })
+}
+
+/// The resources without the retained volumes that no instance uses, all of which must exist (I5).
+fn without_retained(
+    engine: &Engine,
+    process: &Process,
+    mut found: Vec<Value>,
+) -> Result<Vec<Value>> {
+    let volumes = process.finish(async { Ok(free_volumes(engine).await?) })?;
+    for volume in volumes {
+        let at = found.iter().position(|entry| {
+            field(entry, "kind") == "volume" && field(entry, "id") == volume.resource_id
+        });
+        let at = at.with_context(|| format!("I5: the retained {volume:?} does not exist"))?;
+        found.swap_remove(at);
+    }
+    Ok(found)
 }
 
 pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<OpRecord>> {
@@ -303,147 +321,5 @@ async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
             "I5: the instance does not know its VIM: {known:?}"
         );
     }
-    Ok(())
-}
-
-/// An instance whose resources must exist.
-pub(crate) struct Expected<'a> {
-    /// Which VNF the instance belongs to.
-    pub(crate) vnf: Vnf,
-    pub(crate) instance: &'a InstanceRecord,
-    /// How exactly the resources must match.
-    pub(crate) extent: Extent,
-}
-
-/// How exactly resources must match a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// Exactly the resources that are recorded.
-    Exact,
-    /// The same number: its cluster was healed, and controllers have recreated the pods elsewhere.
-    Moved,
-    /// Any: an operation was failed half-way.
-    Part,
-}
-
-/// I2 and I5: exactly these instances exist, each as its record says.
-pub(crate) fn check_resources(
-    found: &[Value],
-    expected: &[Expected<'_>],
-    process: &Process,
-) -> Result<()> {
-    let mut left: Vec<&Value> = found.iter().collect();
-    for Expected {
-        vnf,
-        instance,
-        extent,
-    } in expected
-    {
-        let (own, others): (Vec<_>, Vec<_>) = match vnf {
-            Vnf::A | Vnf::C | Vnf::D => left.into_iter().partition(|entry| is_of_servers(entry)),
-            Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
-        };
-        left = others;
-        match vnf {
-            _ if *extent == Extent::Part => {}
-            Vnf::A | Vnf::C | Vnf::D => {
-                let clusters = usize::from(*vnf == Vnf::A);
-                let engine = process.engine()?;
-                let installation = engine.store().installation_id();
-                check_servers(&own, instance, (installation, clusters))?;
-            }
-            Vnf::B => check_b(&own, instance, *extent)?,
-        }
-    }
-    ensure!(left.is_empty(), "I2: unknown resources {left:?}");
-    Ok(())
-}
-
-fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
-    entry[name].as_str().unwrap_or_default()
-}
-
-/// Whether a resource belongs to VNF-A or VNF-C, of which one exists at a time: everything but the objects of VNF-B.
-fn is_of_servers(entry: &Value) -> bool {
-    let is_object = field(entry, "kind").starts_with("object:");
-    let at_home = entry["detail"]["cluster"] == "standalone";
-    !is_object || !at_home && !field(entry, "name").contains("vnf-")
-}
-
-fn is_of_b(entry: &Value, instance: &InstanceRecord) -> bool {
-    field(entry, "kind").starts_with("object:")
-        && field(entry, "name").contains(&format!("vnf-{}", instance.vnf.id))
-}
-
-fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
-    let info = instance.vnf.instantiated_vnf_info.as_ref();
-    let vnfcs = info
-        .map(|info| info.vnfc_resource_info.as_slice())
-        .unwrap_or_default();
-    vnfcs
-        .iter()
-        .map(|vnfc| vnfc.compute_resource.resource_id.as_str())
-        .collect()
-}
-
-fn check_servers(
-    found: &[&Value],
-    instance: &InstanceRecord,
-    (installation, clusters): (&str, usize),
-) -> Result<()> {
-    let of_kind = |kind: &str| -> Vec<&&Value> {
-        found
-            .iter()
-            .filter(|entry| field(entry, "kind") == kind)
-            .collect()
-    };
-    let [stack] = of_kind("stack")[..] else {
-        bail!("I2: {} stacks", of_kind("stack").len())
-    };
-    ensure!(
-        field(stack, "name").contains(&instance.vnf.id),
-        "I5: the stack is {stack}"
-    );
-    let tags = stack["detail"]["tags"].to_string();
-    ensure!(
-        tags.contains(&format!("vnfm-{installation}")),
-        "I2: the stack has tags {tags}"
-    );
-    ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
-    let status = stack["detail"]["status"].as_str().unwrap_or_default();
-    ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
-    let servers: BTreeSet<_> = of_kind("server")
-        .iter()
-        .map(|entry| field(entry, "id"))
-        .collect();
-    let known = resources(instance);
-    ensure!(
-        servers == known,
-        "I5: servers {servers:?} exist, {known:?} are recorded"
-    );
-    ensure!(
-        of_kind("cluster").len() == clusters,
-        "I2: {} clusters on one VNF",
-        of_kind("cluster").len()
-    );
-    Ok(())
-}
-
-fn check_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Result<()> {
-    let pods = found
-        .iter()
-        .filter(|entry| field(entry, "kind") == "object:pods");
-    let pods: BTreeSet<_> = pods
-        .map(|entry| field(entry, "name").rsplit('/').next().unwrap_or_default())
-        .collect();
-    let known = resources(instance);
-    let as_many = extent == Extent::Moved && pods.len() == known.len();
-    ensure!(
-        as_many || pods == known,
-        "I5: pods {pods:?} exist, {known:?} are recorded"
-    );
-    let info = instance.vnf.instantiated_vnf_info.as_ref();
-    let is_stopped = info.is_some_and(|info| info.vnf_state == VnfOperationalState::Stopped);
-    ensure!(is_stopped || !known.is_empty(), "I5: no pod is recorded");
     Ok(())
 }

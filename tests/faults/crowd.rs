@@ -1,11 +1,12 @@
 //! A crowd: VNF-A and several VNF-Bs, on its cluster and elsewhere, with random operations, failing calls, crashes and
 //! recoveries; then everything is finished, checked and removed.
 
-use crate::check::{self, Expected, Extent};
+use crate::check;
 use crate::plan::{Recovery, SeededRng};
 use crate::ports::WITH_HOSTS;
 use crate::probe::{Chance, Probe};
 use crate::process::{Process, Ran};
+use crate::resources::{Expected, Extent, check_resources};
 use crate::site::{Site, create, delete};
 use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
 use anyhow::{Context as _, Result, ensure};
@@ -240,7 +241,7 @@ impl<'a> Crowd<'a> {
             Ok(instances)
         })?;
         let expected = expected_resources(&instances);
-        check::check_resources(&site.new_resources()?, &expected, process)?;
+        check_resources(&site.new_resources()?, &expected, process)?;
         let violations = site.control().page("violations")?;
         ensure!(violations.is_empty(), "violations: {violations:?}");
         Ok(())

@@ -14,7 +14,7 @@ use crate::case::{Case, Outcome, play};
 use crate::check;
 use crate::plan::{Address, Death, Fault, Plan, Recovery, SeededRng};
 use crate::report::{Failure, Report};
-use crate::site::{Site, create, delete, host, is_instantiated, prepare};
+use crate::site::{Site, create, delete, grant_zone, host, is_instantiated, prepare};
 use crate::vnf::{Act, Vnf};
 
 /// Which of the cases to run.
@@ -133,7 +133,7 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
             continue;
         }
         // An earlier version does not have them.
-        if choice.upgrade && matches!(vnf, Vnf::C | Vnf::D) {
+        if choice.upgrade && matches!(vnf, Vnf::C | Vnf::D | Vnf::E | Vnf::F) {
             continue;
         }
         for address in addresses {
@@ -259,6 +259,7 @@ pub(crate) fn run_lifecycle(
         }
     }
     let process = idle.context("no process")?;
+    grant_zone(&process, None)?;
     host(&process, site.facts(), &mut target, false)?;
     delete(&process, &target)?;
     drop(process);

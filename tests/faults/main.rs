@@ -27,6 +27,7 @@ mod probe;
 mod process;
 mod random;
 mod report;
+mod resources;
 mod site;
 mod stable_names;
 mod vnf;

@@ -105,6 +105,11 @@ impl Process {
         &self.probe
     }
 
+    /// The control API of the simulated world.
+    pub(crate) fn control(&self) -> &Control {
+        &self.world
+    }
+
     /// Runs `work` until it completes or the probe stops it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;

@@ -11,12 +11,16 @@ use vnfm_core::VimChange;
 use vnfm_core::ports::{Change, PackageRecord, StoreError};
 use vnfm_core::query::Query;
 use vnfm_store::PackageDir;
+use vnfm_tests::package_image;
 use vnfm_tests::sources::root;
 use vnfm_types::{LcmOperationState, LcmOperationType, VimConnectionInfo};
 
 use crate::check;
 use crate::process::Process;
-use crate::vnf::{Act, ELSEWHERE, Facts, TENANT, THERE, Target, Vnf, begin, complete_snapshot};
+use crate::vnf::{
+    Act, ELSEWHERE, FULL_ZONE, Facts, REUSED, TENANT, THERE, Target, Vnf, begin, complete_snapshot,
+    free_volumes,
+};
 use crate::world::{Control, World};
 
 /// The password of the cloud user, which must not leak.
@@ -37,6 +41,8 @@ impl Site {
         let world = World::start(folder.path())?;
         let password = json!({"action": "set-password", "user": "nfv", "password": PLANTED});
         world.control().act(&password)?;
+        let full = json!({"action": "fill-zone", "zone": FULL_ZONE});
+        world.control().act(&full)?;
         let facts = set_up(&world, &folder.path().join("ours"))?;
         let theirs = folder.path().join("theirs");
         let their_facts = set_up(&world, &theirs)?;
@@ -139,8 +145,10 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     let cloud: VimConnectionInfo = serde_json::from_value(json!({
         "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
         "interfaceInfo": {"endpoint": world.endpoint("authUrl")},
-        "accessInfo": {"username": "nfv", "password": PLANTED, "project": "nfv"}}))?;
-    let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
+        "accessInfo": {"username": "nfv", "password": PLANTED, "project": "nfv"},
+        "extra": {"reselectZones": true}}))?;
+    let kubeconfig = Path::new(world.endpoint("kubeconfig"));
+    let cluster = cluster_of(kubeconfig, world.endpoint("registry"))?;
     // Create the database first: packages without a database mean that it was lost.
     let process = Process::start(folder, world.control())?;
     let releases = Vnf::ALL.map(|vnf| (vnf.package(), vnf.sample()));
@@ -177,8 +185,8 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
             register("standalone", cluster).await?.id,
         ))
     })?;
-    let [a, b, vnfd_c, d, next_b, next_d] = <[String; 6]>::try_from(stored)
-        .map_err(|stored| anyhow::anyhow!("{} packages are stored, not six", stored.len()))?;
+    let [a, b, vnfd_c, d, vnfd_e, vnfd_f, next_b, next_d] = <[String; 8]>::try_from(stored)
+        .map_err(|stored| anyhow::anyhow!("{} packages are stored, not eight", stored.len()))?;
     Ok(Facts {
         cloud,
         cluster,
@@ -187,6 +195,8 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
         next_b,
         vnfd_c,
         vnfds_d: [d, next_d],
+        vnfd_e,
+        vnfd_f,
     })
 }
 
@@ -197,7 +207,17 @@ const NEXT_RELEASES: [(&str, &str); 2] = [("vnf-b-2", "vnf-b-cnf-2"), ("vnf-d-2"
 fn store_package(folder: &Path, id: &str, sample: &str) -> Result<String> {
     let limits = vnfm_descriptor::Limits::default();
     let packages = PackageDir::open(&folder.join("packages"), limits)?;
-    let path = root().join("vnfd-samples").join(sample);
+    let mut path = root().join("vnfd-samples").join(sample);
+    let own = tempfile::tempdir()?;
+    if id == Vnf::F.package() {
+        path = own.path().to_owned();
+        let installation = folder.file_name().unwrap_or_default().to_string_lossy();
+        for (name, bytes) in package_image::files(&installation)? {
+            let file = path.join(name);
+            std::fs::create_dir_all(file.parent().unwrap_or(&path))?;
+            std::fs::write(file, bytes)?;
+        }
+    }
     let upload = packages.incoming();
     std::fs::write(&upload, vnfm_descriptor::pack(&path, &limits)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -208,8 +228,8 @@ fn store_package(folder: &Path, id: &str, sample: &str) -> Result<String> {
     Ok(package.vnfd().descriptor_id.clone())
 }
 
-/// The connection described by a kubeconfig with a token.
-fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
+/// The connection described by a kubeconfig with a token, with a registry for images.
+fn cluster_of(kubeconfig: &Path, registry: &str) -> Result<VimConnectionInfo> {
     use base64::Engine as _;
     let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
     let cluster = &config["clusters"][0]["cluster"];
@@ -219,8 +239,9 @@ fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
     let authority = base64::engine::general_purpose::STANDARD.decode(authority)?;
     Ok(serde_json::from_value(json!({
         "vimType": "ETSINFV.KUBERNETES.V_1",
-        "interfaceInfo": {"endpoint": cluster["server"], "ssl_ca_cert": String::from_utf8(authority)?},
-        "accessInfo": {"bearer_token": config["users"][0]["user"]["token"]}}))?)
+        "interfaceInfo": {"endpoint": cluster["server"], "ssl_ca_cert": String::from_utf8(authority)?, "registry": registry},
+        "accessInfo": {"bearer_token": config["users"][0]["user"]["token"],
+            "registry_username": vnfm::sim::registry::USER, "registry_password": vnfm::sim::registry::PASSWORD}}))?)
 }
 
 /// Creates an instance, for the usual VIM of its package.
@@ -268,9 +289,22 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
 }
 
 /// Brings the instance to the state from which the sample's request for an act leads: `scale.json` adds VNFCs to the
-/// smallest size, `scale_to_level.json` returns to it, a way back needs a way there, and a return a snapshot.
+/// smallest size, `scale_to_level.json` returns to it, a way back needs a way there, and a return a snapshot. VNF-E begins with
+/// a retained volume, and is granted a zone without room.
 pub(crate) fn prepare(process: &Process, facts: &Facts, target: &Target, next: Act) -> Result<()> {
+    let zone = (target.vnf == Vnf::E).then_some(FULL_ZONE);
+    grant_zone(process, zone)?;
     match next.kind {
+        LcmOperationType::Instantiate if target.vnf == Vnf::E => {
+            let engine = process.engine()?;
+            let known = free_volumes(&engine);
+            if process.finish(async { Ok(known.await?) })?.is_empty() {
+                perform(process, facts, target, LcmOperationType::Instantiate)?;
+                perform(process, facts, target, LcmOperationType::Terminate)?;
+                delete_volumes(process)?;
+            }
+            Ok(())
+        }
         LcmOperationType::Scale | LcmOperationType::ScaleToLevel => {
             resize(process, facts, target, next.kind)
         }
@@ -317,6 +351,28 @@ pub(crate) fn delete_snapshots(process: &Process) -> Result<()> {
         for record in engine.store().snapshots(TENANT, &Query::default()).await? {
             let id = &record.info.id;
             engine.delete_snapshot_info(TENANT, id, &|_| true).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Has the NFVO place new servers in this zone.
+pub(crate) fn grant_zone(process: &Process, zone: Option<&str>) -> Result<()> {
+    let policy = json!({"action": "set-nfvo", "policy": {"zone": zone}});
+    process.control().act(&policy)
+}
+
+/// Deletes the retained volumes but the one that the next VNF-E uses.
+pub(crate) fn delete_volumes(process: &Process) -> Result<()> {
+    let engine = process.engine()?;
+    process.finish(async {
+        let mut is_kept = false;
+        for volume in free_volumes(&engine).await? {
+            if volume.virtual_storage_desc_id == REUSED && !is_kept {
+                is_kept = true;
+            } else {
+                engine.delete_volume(TENANT, &volume.id).await?;
+            }
         }
         Ok(())
     })

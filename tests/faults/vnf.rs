@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 use vnfm_core::lcm::{Begin, OPERATIONS, find};
+use vnfm_core::ports::{RETAIN_PARAM, REUSE_PARAM};
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_core::{Engine, Refusal};
+use vnfm_tests::package_image;
 use vnfm_tests::sources::root;
-use vnfm_types::{CreateVnfRequest, CreateVnfSnapshotInfoRequest, LcmOperationType, VnfSnapshot};
+use vnfm_types::{
+    CreateVnfRequest, CreateVnfSnapshotInfoRequest, LcmOperationType, RetainedVolume, VnfSnapshot,
+};
 
 /// The tenant of every resource.
 pub(crate) const TENANT: &str = "default";
@@ -25,6 +29,10 @@ pub(crate) enum Vnf {
     C,
     /// Four servers on OpenStack, of which two at a time get the next release.
     D,
+    /// Two servers with a volume each, in a zone without room: one volume was retained before, and both are in the end.
+    E,
+    /// VNF-B, whose package brings the image of its containers.
+    F,
 }
 
 /// A requested operation. Earlier versions read the members: they are fixed.
@@ -105,10 +113,16 @@ pub(crate) struct Facts {
     /// `vnfdId` of both releases of VNF-D.
     #[serde(default)]
     pub(crate) vnfds_d: [String; 2],
+    /// `vnfdId` of VNF-E.
+    #[serde(default)]
+    pub(crate) vnfd_e: String,
+    /// `vnfdId` of VNF-F.
+    #[serde(default)]
+    pub(crate) vnfd_f: String,
 }
 
 impl Vnf {
-    pub(crate) const ALL: [Self; 4] = [Self::A, Self::B, Self::C, Self::D];
+    pub(crate) const ALL: [Self; 6] = [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F];
 
     /// Folder name of its sample.
     pub(crate) fn sample(self) -> &'static str {
@@ -117,6 +131,8 @@ impl Vnf {
             Self::B => "vnf-b-cnf",
             Self::C => "vnf-flavours",
             Self::D => "vnf-rolling-1",
+            Self::E => "vnf-ha-pair",
+            Self::F => package_image::SAMPLE,
         }
     }
 
@@ -147,6 +163,8 @@ impl Vnf {
             // No aspects, and one release; the others are what servers of VNF-A do, with hooks.
             Self::C => OF_PLAIN_SERVERS.contains(&kind),
             Self::D => is_new_release,
+            // Their volumes, zone and image matter when they come and go.
+            Self::E | Self::F => false,
         }
     }
 
@@ -156,6 +174,8 @@ impl Vnf {
             Self::B => "vnf-b",
             Self::C => "vnf-c",
             Self::D => "vnf-d",
+            Self::E => "vnf-e",
+            Self::F => "vnf-f",
         }
     }
 
@@ -167,6 +187,8 @@ impl Vnf {
             Self::B => b,
             Self::C => &facts.vnfd_c,
             Self::D => &facts.vnfds_d[0],
+            Self::E => &facts.vnfd_e,
+            Self::F => &facts.vnfd_f,
         };
         let vnfd_id = vnfd_id.clone();
         CreateVnfRequest {
@@ -178,8 +200,8 @@ impl Vnf {
     /// Id of its usual VIM.
     pub(crate) fn vim(self, facts: &Facts) -> &str {
         match self {
-            Self::A | Self::C | Self::D => &facts.cloud,
-            Self::B => &facts.cluster,
+            Self::A | Self::C | Self::D | Self::E => &facts.cloud,
+            Self::B | Self::F => &facts.cluster,
         }
     }
 
@@ -214,6 +236,10 @@ const OF_PLAIN_SERVERS: [LcmOperationType; 4] = [
     LcmOperationType::CreateSnapshot,
     LcmOperationType::RevertToSnapshot,
 ];
+/// The storage of VNF-E whose volume was retained before.
+pub(crate) const REUSED: &str = "activeData";
+/// The zone that has no room.
+pub(crate) const FULL_ZONE: &str = "edge";
 /// The network of external links.
 const AT_HOME: &str = "provider";
 /// The network to which `change_ext_conn` moves them.
@@ -263,6 +289,21 @@ pub(crate) async fn begin(
         LcmOperationType::RevertToSnapshot => {
             request["vnfSnapshotInfoId"] = json!(complete_snapshot(engine, id).await?);
         }
+        LcmOperationType::Instantiate if target.vnf == Vnf::E => {
+            let volumes = free_volumes(engine).await?;
+            let reused = volumes
+                .iter()
+                .filter(|one| one.virtual_storage_desc_id == REUSED);
+            let first: Vec<_> = reused.map(|one| &one.id).take(1).collect();
+            request["additionalParams"] = json!({REUSE_PARAM: first});
+        }
+        LcmOperationType::Terminate if target.vnf == Vnf::E => {
+            request["terminationType"] = json!("FORCEFUL");
+            // What a failed termination has retained stays so.
+            if !has_retained(engine, id).await? {
+                request["additionalParams"] = json!({RETAIN_PARAM: "all"});
+            }
+        }
         _ => {}
     }
     if act.one {
@@ -284,6 +325,25 @@ async fn other_release(engine: &Engine, target: &Target, facts: &Facts) -> Resul
     };
     let is_first = instance.vnf.vnfd_id == *first;
     Ok(if is_first { next } else { first }.clone())
+}
+
+/// The retained volumes that no instance uses.
+pub(crate) async fn free_volumes(engine: &Engine) -> Result<Vec<RetainedVolume>, Refusal> {
+    let all = engine.store().volumes(TENANT, &Query::default()).await?;
+    let volumes = all.into_iter().map(|record| record.volume);
+    Ok(volumes.filter(|one| one.used_by.is_none()).collect())
+}
+
+/// Whether an instance has volumes that it retained itself.
+async fn has_retained(engine: &Engine, id: &str) -> Result<bool, Refusal> {
+    let instance = engine.store().instance(TENANT, id).await?;
+    let deployment = instance.deployment.unwrap_or_default();
+    let all = engine.store().volumes(TENANT, &Query::default()).await?;
+    let own = all.iter().map(|record| &record.volume).filter(|volume| {
+        let mut reused = deployment.reused_volumes.iter();
+        volume.used_by.as_deref() == Some(id) && !reused.any(|one| one.id == volume.id)
+    });
+    Ok(own.count() > 0)
 }
 
 /// A new snapshot without contents.

@@ -25,6 +25,7 @@ pub mod intercepted_store;
 pub mod live;
 pub mod machine;
 pub mod node_software;
+pub mod package_image;
 pub mod planted;
 pub mod process_watch;
 pub mod programs;

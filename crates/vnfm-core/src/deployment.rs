@@ -103,6 +103,13 @@ impl Deployment {
         }
     }
 
+    /// The retained volume in place of a new one of a storage, by the index of the VNFC, from 0.
+    pub fn reused_volume(&self, storage: &str, index: u32) -> Option<&ReusedVolume> {
+        let all = self.reused_volumes.iter();
+        let mut its = all.filter(|one| one.virtual_storage_desc_id == storage);
+        its.nth(usize::try_from(index).ok()?)
+    }
+
     /// Sets scale levels and VNFC counts to those of the instantiation level.
     ///
     /// # Errors

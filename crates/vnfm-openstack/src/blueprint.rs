@@ -12,7 +12,6 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::Deployment;
-use vnfm_core::ReusedVolume;
 use vnfm_core::ports::{Allocation, Budget, PortError, compute_id};
 use vnfm_descriptor::{BaseHot, Cp, CpKind, Flavour, Package, Storage, SwImage, Vdu};
 use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
@@ -110,13 +109,6 @@ impl<'a> Blueprint<'a> {
             volumes: vdu_storages(flavour, vdu).collect(),
             zone: zone_of_vnfc(deployment, &vdu.name, index),
         })
-    }
-
-    /// The retained volume in place of that of a storage of a server, by the index of the server.
-    pub(crate) fn reused_volume(&self, storage: &str, index: u32) -> Option<&'a ReusedVolume> {
-        let all = self.deployment.reused_volumes.iter();
-        let mut its = all.filter(|one| one.virtual_storage_desc_id == storage);
-        its.nth(usize::try_from(index).ok()?)
     }
 
     /// The link that the request binds a CP to.

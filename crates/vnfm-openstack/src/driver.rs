@@ -34,7 +34,7 @@ use crate::stacks::{Programs, RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
-use crate::zone_reselection::{is_allowed, note_zones, try_other_zones};
+use crate::zone_reselection::{is_allowed, note_zones, try_other_zones, with_zones_so_far};
 use crate::{
     application_credentials, glance, inventory, leftovers, links, nova, plan, policy,
     retained_volumes, snapshots, user_data,
@@ -159,13 +159,16 @@ impl InfraDriver for OpenStack {
         cx: &VimCall<'_>,
         change: &Convergence<'_>,
     ) -> Result<Value, PortError> {
-        let blueprint = Blueprint::read(change.target, &cx.ownership.instance_id)?;
+        let cloud = self.cloud(cx);
+        let target = with_zones_so_far(&cloud, change).await?;
+        let change = &change.clone().with_target(&target);
+        let blueprint = Blueprint::read(&target, &cx.ownership.instance_id)?;
         let user_data = user_data::own(&blueprint).filter(|_| blueprint.base_hot.is_some());
         if let Some(user_data) = user_data {
             let text = format!("{user_data} is not run: the package's mapping fills the template");
             cx.watcher.log("info", "openstack", &text);
         }
-        let resolved = prepare(&self.cloud(cx), &blueprint, change).await?;
+        let resolved = prepare(&cloud, &blueprint, change).await?;
         policy::permit(
             &blueprint,
             &template(&blueprint, &resolved)?,
@@ -225,9 +228,12 @@ impl InfraDriver for OpenStack {
         }
         let known = known(&Convergence::update(&Recorded::default(), allocation));
         let blueprint = Blueprint::read(allocation, &cx.ownership.instance_id)?;
-        let resolved = present(&cloud, &blueprint, known).await?;
+        let mut resolved = present(&cloud, &blueprint, known).await?;
         let contents = inventory::read_stack(&cloud, &stack).await?;
-        let found = recorded(cx, &blueprint, (&stack, &resolved), &contents);
+        let mut found = recorded(cx, &blueprint, (&stack, &resolved), &contents);
+        if allocation.deployment.resolved.is_null() && is_allowed(&cloud).await? {
+            note_zones(&mut found, allocation, &mut resolved);
+        }
         let uploaded = packages_with_images(&allocation.package, handle);
         Ok(noting_images(found, &uploaded))
     }
@@ -363,7 +369,9 @@ impl OpenStack {
         preview: &Value,
     ) -> Result<Recorded, PortError> {
         let (cloud, instance) = (self.cloud(cx), &cx.ownership.instance_id);
-        let blueprint = &Blueprint::read(change.target, instance)?;
+        let target = with_zones_so_far(&cloud, change).await?;
+        let change = &change.clone().with_target(&target);
+        let blueprint = &Blueprint::read(&target, instance)?;
         let existing = match change.current {
             Some(_) => update_stack(cx, &cloud, change, None).await?,
             None => Updated::Missing,

@@ -241,7 +241,8 @@ impl TemplateBuilder<'_> {
         for storage in storages {
             let name = format!("{}_{}", planned.name, storage.name);
             let mut volume = json!({"name": format!("{}-{}", planned.name, storage.name), "size": storage.size_gib});
-            let reused = self.blueprint.reused_volume(&storage.name, planned.index);
+            let deployment = self.blueprint.deployment;
+            let reused = deployment.reused_volume(&storage.name, planned.index);
             if storage.image.is_some() {
                 volume["image"] = json!(self.resolved.image(&storage.name));
             }

@@ -17,16 +17,27 @@ pub(crate) struct PreviewedResource {
     pub(crate) kind: String,
     /// Of a server, its VDU.
     pub(crate) vdu: Option<String>,
+    /// Of a server, its zone; `None`: any, or a parameter decides.
+    pub(crate) zone: Option<String>,
+}
+
+/// The zone in the properties of a server.
+pub(crate) fn zone_in(properties: &Value) -> Option<String> {
+    let zone = properties["availability_zone"].as_str();
+    zone.filter(|zone| !zone.is_empty()).map(str::to_owned)
 }
 
 impl PreviewedResource {
     /// A resource as a template defines it; its VDU is the one in its metadata.
     pub(crate) fn defined(name: &str, definition: &Value) -> Self {
-        let vdu = definition["properties"]["metadata"]["vnfm_vdu"].as_str();
+        let properties = &definition["properties"];
+        let vdu = properties["metadata"]["vnfm_vdu"].as_str();
+        let kind = definition["type"].as_str().unwrap_or_default();
         Self {
             name: name.to_owned(),
-            kind: definition["type"].as_str().unwrap_or_default().to_owned(),
+            kind: kind.to_owned(),
             vdu: vdu.map(str::to_owned),
+            zone: zone_in(properties).filter(|_| kind == SERVER),
         }
     }
 }
@@ -83,6 +94,7 @@ fn collect(
             name: path,
             kind: kind.to_owned(),
             vdu: vdu.map(str::to_owned),
+            zone: zone_in(&one["properties"]).filter(|_| kind == SERVER),
         });
     }
 }

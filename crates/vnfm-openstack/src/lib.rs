@@ -10,7 +10,7 @@
 //!         │                    nfv_layout, vnfc_resources, user_data, heat_files)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
-//!         ├─ update ────────── changes a stack: other servers, other size, other template
+//!         ├─ update ────────── changes a stack: other servers, other size, other template; detached_ports: what servers lost
 //!         ├─ zone_reselection ─ other zones for servers that no host had room for
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
 //!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; restore: the return to them
@@ -31,6 +31,7 @@ mod blueprint;
 mod call;
 mod check;
 mod cinder;
+mod detached_ports;
 mod driver;
 mod driver_snapshots;
 mod errors;

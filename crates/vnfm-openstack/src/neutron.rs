@@ -80,6 +80,13 @@ pub(crate) async fn existing(
     Ok(found.into_iter().map(|port| port.id).collect())
 }
 
+/// Which of these ports no device has.
+pub(crate) async fn free(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeSet<String>, PortError> {
+    let found = ports(cloud, "id", ids, "fields=id&fields=device_id&").await?;
+    let free = found.into_iter().filter(|port| port.device_id.is_empty());
+    Ok(free.map(|port| port.id).collect())
+}
+
 /// The ports of these servers, by the server's id.
 pub(crate) async fn ports_of(
     cloud: &Cloud<'_>,

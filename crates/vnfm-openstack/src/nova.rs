@@ -135,6 +135,23 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError>
     cloud.send(Service::Compute, &call).await.map(drop)
 }
 
+/// Attaches a port to a server; one that something has meanwhile is left alone.
+pub(crate) async fn attach_port(
+    cloud: &Cloud<'_>,
+    server: &str,
+    port: &str,
+) -> Result<(), PortError> {
+    let path = format!("/servers/{}/os-interface", encoded(server));
+    let body = json!({"interfaceAttachment": {"port_id": port}});
+    let call = Call::post(
+        path,
+        body,
+        format!("attach port `{port}` to server `{server}`"),
+    );
+    let call = call.accepting(&[404, 409]);
+    cloud.send(Service::Compute, &call).await.map(drop)
+}
+
 /// Requests an action without parameters on a server, such as `os-stop`; false if its state does not allow it now.
 pub(crate) async fn act(cloud: &Cloud<'_>, id: &str, action: &str) -> Result<bool, PortError> {
     let path = format!("/servers/{}/action", encoded(id));

@@ -21,8 +21,10 @@ use crate::resolved::Resolved;
 use crate::snapshots::check_releasable;
 use crate::stacks::{RETAG_HINT, foreign, own};
 use crate::template::template_on_thread;
+use crate::unplaced_zones::UnplacedZones;
 use crate::update::{is_outdated, missing, targets};
 use crate::vnfc_resources::is_recorded;
+use crate::zone_reselection::{is_allowed, with_zones_so_far};
 use crate::{glance, policy};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,28 +42,48 @@ pub(crate) async fn convergence(
     cloud: &Cloud<'_>,
     change: &Convergence<'_>,
 ) -> Result<ResourcePlan, PortError> {
-    let blueprint = Blueprint::read(change.target, &cx.ownership.instance_id)?;
-    let Some(stack) = own(cx, cloud, "update").await? else {
-        return creation(cx, cloud, (&blueprint, change.target)).await;
+    let target = with_zones_so_far(cloud, change).await?;
+    let change = &change.clone().with_target(&target);
+    let blueprint = &Blueprint::read(&target, &cx.ownership.instance_id)?;
+    let mut plan = match own(cx, cloud, "update").await? {
+        Some(stack) => update(cx, cloud, (blueprint, change), &stack).await?,
+        None => creation(cx, cloud, (blueprint, &target)).await?,
     };
+    name_zones(&mut plan, cloud, change, placed(cloud, blueprint)).await?;
+    Ok(plan)
+}
+
+/// The blueprint, if servers are in the zones that it names: what no parameter of a template accepts is not followed.
+fn placed<'b, 'a>(cloud: &Cloud<'_>, blueprint: &'b Blueprint<'a>) -> Option<&'b Blueprint<'a>> {
+    let is_placed = blueprint.base_hot.is_none() || cloud.unplaced_zones == UnplacedZones::Refuse;
+    is_placed.then_some(blueprint)
+}
+
+/// What the change of an existing stack would do.
+async fn update(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    (blueprint, change): (&Blueprint<'_>, &Convergence<'_>),
+    stack: &Stack,
+) -> Result<ResourcePlan, PortError> {
     if !matches!(stack.phase(), Phase::Complete | Phase::Failed) {
         let (name, status) = (&stack.name, &stack.status);
         let why = format!("what Heat does next with stack `{name}`, which is {status}");
         return Ok(ResourcePlan::unknown(why));
     }
-    let resources = heat::resources(cloud, &stack).await?;
-    let mut plan = if !is_outdated(&stack, change) {
+    let resources = heat::resources(cloud, stack).await?;
+    let mut plan = if !is_outdated(stack, change) {
         ResourcePlan::from_resources(kept(&resources, change))
     } else if blueprint.base_hot.is_some() {
-        of_own_template(change)
+        of_own_template(change, placed(cloud, blueprint))
     } else {
         let planner = Comparison {
             cx,
             cloud,
-            blueprint: &blueprint,
+            blueprint,
             change,
         };
-        planner.compare(&stack, &resources).await?
+        planner.compare(stack, &resources).await?
     };
     let lost = missing(cloud, &resources).await?;
     note_replaced(&mut plan, &resources, (&targets(change), &lost));
@@ -171,6 +193,7 @@ async fn creation(
 
 fn created(one: PreviewedResource) -> PlannedResource {
     let row = PlannedResource::new(one.kind, one.name, ResourceAction::Create);
+    let row = row.in_zone(one.zone);
     match one.vdu {
         Some(vdu) => row.of_vdu(vdu, None),
         None => row,
@@ -234,8 +257,41 @@ fn note_replaced(
     }
 }
 
+/// Names the zones of servers to be replaced, and says whether new servers may end up in other zones.
+async fn name_zones(
+    plan: &mut ResourcePlan,
+    cloud: &Cloud<'_>,
+    change: &Convergence<'_>,
+    placed: Option<&Blueprint<'_>>,
+) -> Result<(), PortError> {
+    let current = change.current.into_iter();
+    let vnfcs: Vec<_> = current
+        .flat_map(|current| &current.inventory.vnfc_resource_info)
+        .collect();
+    let is_replaced = |row: &&mut PlannedResource| row.action == ResourceAction::Replace;
+    for row in plan.resources.iter_mut().filter(is_replaced) {
+        let (Some(vdu), Some(id)) = (row.vdu.as_deref(), &row.vnfc) else {
+            continue;
+        };
+        let mut all = vnfcs.iter().filter(|vnfc| vnfc.vdu_id == vdu);
+        let index = all.position(|vnfc| vnfc.id == *id);
+        row.zone = index.and_then(|index| zone_of(placed?, vdu, index));
+    }
+    let has_zone = plan.resources.iter().any(|row| row.zone.is_some());
+    if has_zone && is_allowed(cloud).await? {
+        let what = "the zone of a server for which no host in the zone above has room: others are tried (`extra.reselectZones`)";
+        plan.unknown.push(what.to_owned());
+    }
+    Ok(())
+}
+
+fn zone_of(blueprint: &Blueprint<'_>, vdu: &str, index: usize) -> Option<String> {
+    let zone = blueprint.zone_of_vnfc(vdu, u32::try_from(index).ok()?);
+    zone.map(str::to_owned)
+}
+
 /// The VNFCs of an instance whose template is the package's own: the last ones of a VDU go, new ones come.
-fn of_own_template(change: &Convergence<'_>) -> ResourcePlan {
+fn of_own_template(change: &Convergence<'_>, placed: Option<&Blueprint<'_>>) -> ResourcePlan {
     let what = "what Heat changes about the other resources of the package's own template";
     let mut plan = ResourcePlan::unknown(what);
     let current = change.current.into_iter();
@@ -264,7 +320,8 @@ fn of_own_template(change: &Convergence<'_>) -> ResourcePlan {
         let per_vnfc = is_recorded(&change.target.deployment);
         let new = (existing.len()..count).map(|index| {
             let own = per_vnfc.then(|| format!("{vdu}-{index}"));
-            row(own.as_deref().unwrap_or(vdu), None, ResourceAction::Create)
+            let row = row(own.as_deref().unwrap_or(vdu), None, ResourceAction::Create);
+            row.in_zone(placed.and_then(|placed| zone_of(placed, vdu, index)))
         });
         plan.resources.extend(new);
     }
@@ -425,11 +482,11 @@ fn why_gone(definition: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ResourceAction, action_for, of_own_template, references_to};
+    use super::{Blueprint, ResourceAction, action_for, of_own_template, references_to};
     use crate::testing::{farm_request, new_allocation, sample};
     use serde_json::json;
     use std::sync::Arc;
-    use vnfm_core::ports::{Convergence, Recorded};
+    use vnfm_core::ports::{Convergence, Recorded, compute_id};
 
     #[test]
     fn a_property_decides_whether_a_resource_is_replaced() {
@@ -460,9 +517,15 @@ mod tests {
     fn a_new_vnfc_has_the_name_of_its_resource() {
         let names = |recorded| {
             let mut farm = new_allocation(sample("vnf-per-vnfc"), farm_request());
-            Arc::make_mut(&mut farm.deployment).resolved = recorded;
+            let deployment = Arc::make_mut(&mut farm.deployment);
+            deployment.resolved = recorded;
+            let zones = &mut deployment.placement.zones;
+            zones.insert(compute_id("web", 1), "edge".to_owned());
             let current = Recorded::default();
-            let plan = of_own_template(&Convergence::update(&current, &farm));
+            let blueprint = Blueprint::read(&farm, "i").unwrap();
+            let plan = of_own_template(&Convergence::update(&current, &farm), Some(&blueprint));
+            let zones: Vec<_> = plan.resources.iter().map(|row| row.zone.clone()).collect();
+            assert_eq!(zones, [None, None, Some("edge".to_owned())]);
             let names = plan.resources.into_iter().map(|row| row.name);
             names.collect::<Vec<_>>()
         };

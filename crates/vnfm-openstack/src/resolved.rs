@@ -4,7 +4,7 @@
 use crate::blueprint::Blueprint;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{Allocation, Convergence};
+use vnfm_core::ports::{Allocation, Convergence, compute_id};
 use vnfm_descriptor::{Flavour, SwImage};
 
 /// The findings. They are journaled, so they contain no secrets.
@@ -67,13 +67,23 @@ pub(crate) fn known(change: &Convergence<'_>) -> Resolved {
         return known;
     }
     let known = change.other.and_then(|other| Some((other, read(other)?)));
-    known.map_or_else(Resolved::default, |(other, known)| {
-        known.common(
-            flavour(other),
-            flavour(change.target),
-            change.changes_vnfd(),
-        )
-    })
+    let Some((other, known)) = known else {
+        return Resolved::default();
+    };
+    let (old, new) = (flavour(other), flavour(change.target));
+    let mut known = known.common(old, new, change.changes_vnfd());
+    let renamed = change.renamed_vdus();
+    let zones = std::mem::take(&mut known.zones).into_iter();
+    known.zones = zones
+        .map(|(id, zone)| (in_renamed_vdu(&renamed, &id).unwrap_or(id), zone))
+        .collect();
+    known
+}
+
+/// The id of a VNFC whose VDU has another name now.
+fn in_renamed_vdu(renamed: &BTreeMap<String, String>, id: &str) -> Option<String> {
+    let (vdu, index) = id.strip_prefix("compute/")?.rsplit_once('/')?;
+    Some(compute_id(renamed.get(vdu)?, index.parse().ok()?))
 }
 
 fn flavour(allocation: &Allocation) -> Option<&Flavour> {

@@ -9,6 +9,8 @@
 //!   batch; what only the target has is created with the first.
 //! - The stack's template alone tells which servers have changed: after an interruption, and in a rollback, the sequence
 //!   continues from there. A stack between two templates carries a fingerprint of its own.
+//! - A batch that failed is repeated before the next one, but not in a rollback: that begins with the servers of that batch, which
+//!   are the last that changed.
 //! - Heat rebuilds and resizes servers in place where it can. Those that it would replace are deleted first, as in a heal.
 
 use crate::heat::{self, Phase, Stack, StackTemplate};
@@ -36,11 +38,14 @@ pub(crate) async fn roll(
     let renamed = change.renamed_vdus();
     while let Some(stack) = own(cx, cloud, "update").await? {
         let present = template_of(cloud, &stack).await?;
-        if stack.phase() == Phase::Failed {
+        let has_failed = stack.phase() == Phase::Failed;
+        let made_of = stack.deployment().unwrap_or_default();
+        if has_failed && made_of.starts_with(&target.fingerprint) {
             complete_batch(cx, cloud, change, (&stack, &present)).await?;
             continue;
         }
-        let Some(batch) = Batch::next((&present, &target.template), &renamed, size) else {
+        let first = if has_failed { End::Last } else { End::First };
+        let Some(batch) = Batch::next((&present, &target.template), &renamed, (size, first)) else {
             break;
         };
         let names: Vec<_> = batch.servers.iter().map(|(_, new)| new.as_str()).collect();
@@ -70,6 +75,13 @@ pub(crate) async fn roll(
         }
     }
     Ok(())
+}
+
+/// With which servers a batch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    First,
+    Last,
 }
 
 /// An update to a batch that failed is repeated before the next batch begins.
@@ -125,7 +137,7 @@ impl Batch {
     fn next(
         (present, target): (&Value, &Value),
         renamed: &BTreeMap<String, String>,
-        size: usize,
+        (size, end): (usize, End),
     ) -> Option<Self> {
         let (old, new) = (
             Contents::from_template(present)?,
@@ -140,7 +152,11 @@ impl Batch {
             return None;
         }
         let (changed, total) = (pairs.len() - left.len(), pairs.len());
-        let servers: Vec<_> = left.into_iter().take(size).collect();
+        let skipped = match end {
+            End::First => 0,
+            End::Last => left.len() - size,
+        };
+        let servers: Vec<_> = left.into_iter().skip(skipped).take(size).collect();
         let mut template = present.clone();
         let resources = template["resources"].as_object_mut()?;
         for (before, after) in &servers {
@@ -311,7 +327,7 @@ fn references(value: &Value) -> BTreeSet<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, Contents};
+    use super::{Batch, Contents, End};
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
@@ -379,25 +395,31 @@ mod tests {
             &["inside", "apart", "more"],
         );
         let none = BTreeMap::new();
-        let first = Batch::next((&old, &new), &none, 1).unwrap();
+        let first = Batch::next((&old, &new), &none, (1, End::First)).unwrap();
         assert_eq!((first.changed, first.total), (1, 4));
         assert_eq!(
             images(&first.template),
             named(&[("a-0", "2"), ("a-1", "1"), ("a-2", "1"), ("b-0", "x")])
         );
         assert!(first.template["resources"].get("more").is_some());
-        let second = Batch::next((&first.template, &new), &none, 1).unwrap();
+        let second = Batch::next((&first.template, &new), &none, (1, End::First)).unwrap();
         assert_eq!(
             images(&second.template),
             named(&[("a-0", "2"), ("a-1", "2"), ("a-2", "1"), ("b-0", "x")])
         );
-        assert!(Batch::next((&second.template, &new), &none, 1).is_none());
-        assert!(Batch::next((&old, &new), &none, 3).is_none());
+        assert!(Batch::next((&second.template, &new), &none, (1, End::First)).is_none());
+        assert!(Batch::next((&old, &new), &none, (3, End::First)).is_none());
         // The way back begins where the way there has ended.
-        let back = Batch::next((&second.template, &old), &none, 1).unwrap();
+        let back = Batch::next((&second.template, &old), &none, (1, End::First)).unwrap();
         assert_eq!(
             images(&back.template),
             named(&[("a-0", "1"), ("a-1", "2"), ("a-2", "1"), ("b-0", "x")])
+        );
+        // If the last batch failed, it begins there.
+        let back = Batch::next((&second.template, &old), &none, (1, End::Last)).unwrap();
+        assert_eq!(
+            images(&back.template),
+            named(&[("a-0", "2"), ("a-1", "1"), ("a-2", "1"), ("b-0", "x")])
         );
     }
 
@@ -412,12 +434,12 @@ mod tests {
             &["inside", "apart"],
         );
         let renamed: BTreeMap<_, _> = [("a".to_owned(), "c".to_owned())].into();
-        let first = Batch::next((&old, &new), &renamed, 2).unwrap();
+        let first = Batch::next((&old, &new), &renamed, (2, End::First)).unwrap();
         assert_eq!(
             images(&first.template),
             named(&[("a-2", "1"), ("c-0", "1"), ("c-1", "1")])
         );
         assert!(first.template["resources"].get("a-0_cp").is_none());
-        assert!(Batch::next((&first.template, &new), &renamed, 2).is_none());
+        assert!(Batch::next((&first.template, &new), &renamed, (2, End::First)).is_none());
     }
 }

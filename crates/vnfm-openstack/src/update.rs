@@ -18,7 +18,8 @@
 //!   this driver writes them differently. Otherwise the new template names the images and flavors that the instance has.
 //! - Members of an auto scaling group that a smaller size does not need are marked as unhealthy, so that Heat removes them
 //!   and no others.
-//! - Ports are resources of their own, so they keep their addresses. Volumes stay unless their replacement is requested.
+//! - Ports are resources of their own, so they keep their addresses. Those that a failed replacement took from a server are
+//!   attached again ([`detached_ports`]). Volumes stay unless their replacement is requested.
 
 use crate::blueprint::fingerprint;
 use crate::errors::{STACK_FAILED, STACK_SLOW, STACK_STAYS};
@@ -30,7 +31,7 @@ use crate::retries::Waiter;
 use crate::stacks::{
     Programs, RESOURCES_EVERY, RETAG_HINT, delete, failure, foreign, report_progress, status,
 };
-use crate::{group_members, neutron, nova};
+use crate::{detached_ports, group_members, neutron, nova};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -133,7 +134,7 @@ pub(crate) async fn replace_in_stack(
         requested: None,
     };
     loop {
-        match waiter.attempt(update.step()).await? {
+        match Box::pin(waiter.attempt(update.step())).await? {
             Waited::Done(updated) => return Ok(updated),
             Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }
@@ -318,7 +319,11 @@ impl Update<'_> {
             .filter(|one| is_target(one) || missing.contains(one.id()))
             .collect();
         if old.is_empty() && stack.phase() == Phase::Complete && !self.is_outdated(&stack) {
-            return Ok(Waited::Done(Updated::Complete(Box::new(stack))));
+            let attaching = detached_ports::attach(self.cx, self.cloud, self.change, &resources);
+            return Ok(match Box::pin(attaching).await? {
+                0 => Waited::Done(Updated::Complete(Box::new(stack))),
+                count => Waited::NotYet(format!("Nova to attach {count} ports")),
+            });
         }
         if self.is_about_to_update(&stack) {
             return Ok(Waited::NotYet(format!(

@@ -9,24 +9,29 @@
 //! instead are in [`Resolved`], which later templates are made of. They are read from the servers themselves, so that an
 //! interrupted call loses none of them.
 //!
+//! Another flavour or package keeps these zones ([`with_zones_so_far`]): a server with another zone would be replaced.
+//!
 //! A zone that a template has only once for a whole VDU changes at instantiation, but not afterwards: that would replace servers
 //! that run.
 
 use crate::access::Access;
+use crate::base_hot::is_per_vnfc;
 use crate::blueprint::Blueprint;
 use crate::errors::is_without_host;
 use crate::heat::{self, Phase, Resource, Stack};
 use crate::inventory::SERVER;
 use crate::keystone_login::Cloud;
 use crate::nova;
-use crate::resolved::{ChosenZone, Resolved};
+use crate::resolved::{ChosenZone, Resolved, known};
 use crate::template::template_on_thread;
 use crate::update::{Updated, replace_in_stack};
 use crate::vnfc_names::{vdu_named, vnfc_name};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, Convergence, PortError, Recorded, VimCall, compute_id};
+use vnfm_core::ports::{
+    Allocation, Convergence, Inventory, PortError, Recorded, VimCall, compute_id,
+};
 
 /// Levels of nested stacks above a server that are searched for the name of its VNFC.
 const MAX_DEPTH: usize = 8;
@@ -90,10 +95,7 @@ pub(crate) async fn try_other_zones(
         let target = moved(change.target, resolved);
         let blueprint = Blueprint::read(&target, &cx.ownership.instance_id)?;
         let template = template_on_thread(&blueprint, &target, resolved).await?;
-        let change = Convergence {
-            target: &target,
-            ..change.clone()
-        };
+        let change = change.clone().with_target(&target);
         let ids = servers.iter().map(|one| one.id().to_owned()).collect();
         match Box::pin(replace_in_stack(cx, cloud, &change, Some(&template), ids)).await {
             Ok(Updated::Complete(stack)) => return Ok(*stack),
@@ -109,11 +111,22 @@ pub(crate) fn note_zones(
     allocation: &Allocation,
     resolved: &mut Resolved,
 ) {
+    resolved.zones = elsewhere(&recorded.inventory, allocation, &BTreeMap::new());
+    recorded.resolved = json!(resolved);
+}
+
+/// The zones of servers that are not in the granted ones. VDUs in `renamed` have another name in the allocation.
+fn elsewhere(
+    inventory: &Inventory,
+    allocation: &Allocation,
+    renamed: &BTreeMap<String, String>,
+) -> BTreeMap<String, ChosenZone> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    resolved.zones.clear();
-    for vnfc in &recorded.inventory.vnfc_resource_info {
-        let index = counts.entry(&vnfc.vdu_id).or_default();
-        let id = compute_id(&vnfc.vdu_id, *index);
+    let mut zones = BTreeMap::new();
+    for vnfc in &inventory.vnfc_resource_info {
+        let vdu = renamed.get(&vnfc.vdu_id).unwrap_or(&vnfc.vdu_id);
+        let index = counts.entry(vdu).or_default();
+        let id = compute_id(vdu, *index);
         *index += 1;
         let granted = allocation.deployment.placement.zones.get(&id);
         let zone = vnfc.metadata.get("zone").and_then(|zone| zone.as_str());
@@ -121,10 +134,38 @@ pub(crate) fn note_zones(
             && granted != zone
         {
             let (granted, zone) = (granted.clone(), zone.to_owned());
-            resolved.zones.insert(id, ChosenZone { granted, zone });
+            zones.insert(id, ChosenZone { granted, zone });
         }
     }
-    recorded.resolved = json!(resolved);
+    zones
+}
+
+/// The target of a change with the zones that the instance's servers have instead of granted ones. A target of another
+/// flavour or package does not name them; after a failed operation only the servers tell.
+pub(crate) async fn with_zones_so_far(
+    cloud: &Cloud<'_>,
+    change: &Convergence<'_>,
+) -> Result<Allocation, PortError> {
+    let target = change.target;
+    let current = change
+        .current
+        .filter(|_| target.deployment.resolved.is_null());
+    let Some(current) = current else {
+        return Ok(target.clone());
+    };
+    let mut known = known(change);
+    if known == Resolved::default() && is_allowed(cloud).await? {
+        known.zones = elsewhere(&current.inventory, target, &change.renamed_vdus());
+    }
+    let granted = &target.deployment.placement.zones;
+    known
+        .zones
+        .retain(|id, chosen| granted.get(id) == Some(&chosen.granted));
+    if known.zones.is_empty() {
+        return Ok(target.clone());
+    }
+    known.per_vnfc = is_per_vnfc(&Blueprint::read(target, "instance")?)?;
+    Ok(moved(target, &known))
 }
 
 /// The allocation with the zones that were chosen.

@@ -57,6 +57,8 @@ enum Action {
     RevokeTokens,
     /// Sets the quota `instances`, `network` or `port`.
     SetQuota { quota: String, value: i64 },
+    /// Leaves no room for further servers in an availability zone.
+    FillZone { zone: String },
     /// Deletes an object of a cluster, by its API path.
     DeleteObject { cluster: String, path: String },
     /// Merge-patches an object of a cluster, by its API path.
@@ -214,6 +216,10 @@ impl Control {
             }
             Action::RevokeTokens => {
                 self.cloud.revoke_tokens();
+                true
+            }
+            Action::FillZone { zone } => {
+                self.cloud.fill_zone(&zone);
                 true
             }
             Action::SetNfvo { policy } => {

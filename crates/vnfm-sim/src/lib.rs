@@ -1,4 +1,4 @@
-//! The simulated world: OpenStack, Kubernetes clusters, SSH hosts and an NFVO over their real protocols.
+//! The simulated world: OpenStack, Kubernetes clusters, SSH hosts, an NFVO and an image registry over their real protocols.
 //!
 //! ```text
 //!            drivers, engine, `vnfmctl`                         checkers, demo, tests
@@ -7,6 +7,7 @@
 //!   │ keystone  heat  nova  neutron  glance      │        │ control            │
 //!   │ hosts (sshd)  clusters (kube-apiserver)    │        │ ledger, faults,    │
 //!   │ nfvo (grants, notifications, tokens)       │        │                    │
+//!   │ registry (container images)                │        │                    │
 //!   └─────────────┬──────────────────────────────┘        │ actions            │
 //!                 └── every call: injected by `faults`, logged by `books`
 //! ```
@@ -25,6 +26,7 @@ pub mod kubernetes;
 pub mod ledger;
 pub mod nfvo;
 pub mod openstack;
+pub mod registry;
 mod time;
 mod world;
 

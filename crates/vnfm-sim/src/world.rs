@@ -19,6 +19,7 @@ use crate::kubernetes::{Cluster, ClusterSpec, Clusters};
 use crate::ledger::Ledger;
 use crate::nfvo::Nfvo;
 use crate::openstack::{Cloud, CloudOptions, PASSWORD};
+use crate::registry::Registry;
 
 /// What a world starts with.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +57,8 @@ pub struct Endpoints {
     pub nfvo: String,
     /// The same over mutual TLS.
     pub nfvo_tls: String,
+    /// URL of the registry of container images.
+    pub registry: String,
     /// The loopback /24 of the simulated servers' addresses.
     pub address_block: String,
     /// Port of the sshd on every simulated host.
@@ -79,8 +82,8 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// The services of a cloud and an NFVO; the other members are empty.
-    fn for_services(cloud: &Cloud, nfvo: &Nfvo) -> Self {
+    /// The services of a cloud, an NFVO and a registry; the other members are empty.
+    fn for_services(cloud: &Cloud, nfvo: &Nfvo, registry: &Registry) -> Self {
         Self {
             control: String::new(),
             auth_url: format!("{}/v3", cloud.address("identity")),
@@ -90,6 +93,7 @@ impl Endpoints {
             glance: cloud.address("image"),
             nfvo: nfvo.url().to_owned(),
             nfvo_tls: nfvo.secure_url().to_owned(),
+            registry: registry.url().to_owned(),
             address_block: String::new(),
             ssh_port: 0,
             ssh_user: "ubuntu".into(),
@@ -111,6 +115,7 @@ pub struct World {
     hosts: Arc<Hosts>,
     cloud: Arc<Cloud>,
     nfvo: Arc<Nfvo>,
+    registry: Arc<Registry>,
     endpoints: Endpoints,
     standalone: Option<Arc<Cluster>>,
     control: Option<Listening>,
@@ -144,12 +149,13 @@ impl World {
         )
         .await?;
         let nfvo = Nfvo::open(books.clone(), faults.clone()).await?;
+        let registry = Registry::open(books.clone(), faults.clone()).await?;
         let [a, b] = block;
         let mut world = Self {
             endpoints: Endpoints {
                 address_block: format!("127.{a}.{b}.0/24"),
                 ssh_port,
-                ..Endpoints::for_services(&cloud, &nfvo)
+                ..Endpoints::for_services(&cloud, &nfvo, &registry)
             },
             books,
             faults,
@@ -157,6 +163,7 @@ impl World {
             hosts,
             cloud,
             nfvo,
+            registry,
             standalone: None,
             control: None,
             _claim: claim,
@@ -205,6 +212,11 @@ impl World {
     /// The simulated NFVO of this world.
     pub fn nfvo(&self) -> &Arc<Nfvo> {
         &self.nfvo
+    }
+
+    /// The simulated registry of this world.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// The simulated machines of this world.
@@ -268,6 +280,7 @@ impl Drop for World {
         self.control = None;
         self.cloud.stop();
         self.nfvo.stop();
+        self.registry.stop();
         self.hosts.stop();
         self.clusters.stop_all();
     }

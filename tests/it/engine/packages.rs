@@ -6,7 +6,7 @@ use super::scale::{Scalable, Task, out};
 use super::setup::*;
 use super::stopping_store::stop_at;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -446,7 +446,18 @@ async fn vdus_and_aspects_that_policies_rename_keep_their_size() {
     let it = with_successor(Arc::default(), upgrade_with(&renamed)).await;
     it.changed(&out("load", 1)).await;
     assert_eq!(it.vnfcs_of("worker").await.len(), 4);
+    let mut placed = it.record().await;
+    let deployment = Arc::make_mut(placed.deployment.as_mut().unwrap());
+    let zones = &mut deployment.placement.zones;
+    zones.insert(compute_id("worker", 2), "edge".to_owned());
+    let changes = vec![Change::PutInstance(Box::new(placed))];
+    it.store.write(None, changes).await.unwrap();
     it.changed(&to(SECOND)).await;
+    let placement = it.record().await.deployment.unwrap().placement.clone();
+    assert_eq!(
+        placement.zones,
+        BTreeMap::from([(compute_id("engine", 2), "edge".to_owned())])
+    );
     assert_eq!(
         (
             it.vnfcs_of("engine").await.len(),

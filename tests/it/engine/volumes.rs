@@ -205,6 +205,47 @@ async fn all_volumes_are_retained_once_also_those_that_were_before() {
 }
 
 #[tokio::test]
+async fn grants_list_what_comes_and_goes_but_no_volume_that_stays() {
+    let world = FakeWorld::with_nfvo();
+    let it = Scalable::instantiated(world, package(), request(&[])).await;
+    it.terminated(&it.id, retaining(json!(["activeData"])))
+        .await;
+    let kept = it.records().await[0].clone();
+    let id = it
+        .new_instance(std::slice::from_ref(&kept.id))
+        .await
+        .unwrap();
+    it.terminated(&id, TerminateVnfRequest::default()).await;
+
+    let requests = it.world.grant_requests.lock().unwrap().clone();
+    let storages = |all: &[ResourceDefinition]| -> Vec<String> {
+        let storages = all.iter().filter(|one| one.type_ == ResourceType::Storage);
+        let mut names: Vec<_> = storages
+            .map(|one| one.resource_template_id.clone())
+            .collect();
+        names.sort();
+        names
+    };
+    let requested: Vec<_> = requests
+        .iter()
+        .map(|one| {
+            (
+                storages(&one.add_resources),
+                storages(&one.remove_resources),
+            )
+        })
+        .collect();
+    let own = || vec!["standbyData".to_owned()];
+    let expected = [
+        // The first termination retains the other one.
+        (Vec::new(), own()),
+        (own(), Vec::new()),
+        (Vec::new(), own()),
+    ];
+    assert_eq!(requested, expected);
+}
+
+#[tokio::test]
 async fn unusable_requests_are_refused_by_name_and_change_nothing() {
     let it = with_volumes().await;
     for (what, part) in [
@@ -386,4 +427,24 @@ async fn drive_until(it: &Scalable, op: &str, number: usize, after_effect: bool)
     run_to_end(&second, op).await;
     assert_eq!(state(&second, op).await, Completed);
     has_ended
+}
+
+#[tokio::test]
+async fn a_rolled_back_termination_leaves_what_the_instance_had_retained_before() {
+    let it = with_volumes().await;
+    it.terminated(&it.id, retaining(json!(["activeData"])))
+        .await;
+    let kept = it.records().await;
+    let again = request(std::slice::from_ref(&kept[0].id));
+    let op = it.engine.instantiate(TENANT, &it.id, again).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, Completed);
+    it.fails("retain_volumes");
+    let op = it.terminated(&it.id, retaining(json!("all"))).await;
+    assert_eq!(state(&it.engine, &op).await, FailedTemp);
+    it.engine.rollback(TENANT, &op).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, RolledBack);
+    let [left] = <[_; 1]>::try_from(it.records().await).unwrap();
+    assert_eq!((left.id, left.used_by), (kept[0].id.clone(), Some(it.id)));
 }

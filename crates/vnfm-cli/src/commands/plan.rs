@@ -17,6 +17,7 @@ const RESOURCES: &[Column] = &[
     ("kind", "/kind"),
     ("name", "/name"),
     ("vdu", "/vdu"),
+    ("zone", "/zone"),
     ("because of", "/because"),
 ];
 

@@ -40,7 +40,10 @@ use super::step::{Output, Step};
 use super::support::Support;
 use crate::deployment::Deployment;
 use crate::patch::merge_patch;
-use crate::ports::{HookPackageChange, HookRequest, PortError, Rolling, without_own_params};
+use crate::ports::{
+    Granted, HookPackageChange, HookRequest, PortError, Rolling, compute_id, storage_id,
+    without_own_params,
+};
 use crate::refusal::{self, Refusal, Why};
 use attributes::Attributes;
 use destination::Destination;
@@ -144,17 +147,47 @@ fn carried_over(
 ) -> Result<Deployment, Refusal> {
     let flavour = to.flavour()?;
     let old = to.source.vnfd().flavour(&before.flavour_id);
+    let placement = in_terms_of(&to.path, before.placement.clone());
     let mut deployment = Deployment {
         vnf_pkg_id: to.vnf_pkg_id.as_str().into(),
         flavour_id: to.path.flavour_id.as_str().into(),
-        placement: comparison::remaining_placement(&before.placement, old, flavour),
+        placement: comparison::remaining_placement(&placement, old, flavour),
         resolved: Value::Null,
         plugins: to.plugins(requested.context)?,
         ..before.clone()
     };
     rename_links(&mut deployment, &to.path);
+    for volume in &mut deployment.reused_volumes {
+        let id = &mut volume.virtual_storage_desc_id;
+        *id = to
+            .path
+            .destination(Component::VirtualStorage, id)
+            .to_owned();
+    }
     size::carry_over((before, old), (&mut deployment, flavour), &to.path)?;
     Ok(deployment)
+}
+
+/// The placement, with the names that VDUs and storages with a zone have in the new VNFD.
+fn in_terms_of(path: &PackagePath, mut placement: Granted) -> Granted {
+    let renamed = |id: &str| {
+        let parts: Vec<&str> = id.split('/').collect();
+        let vdu = path.destination(Component::Vdu, parts.get(1)?);
+        let index = parts.get(2)?.parse().ok()?;
+        match parts.as_slice() {
+            ["compute", _, _] => Some(compute_id(vdu, index)),
+            ["storage", _, _, storage] => {
+                let storage = path.destination(Component::VirtualStorage, storage);
+                Some(storage_id(storage, vdu, index))
+            }
+            _ => None,
+        }
+    };
+    let zones = std::mem::take(&mut placement.zones).into_iter();
+    placement.zones = zones
+        .map(|(id, zone)| (renamed(&id).unwrap_or(id), zone))
+        .collect();
+    placement
 }
 
 /// The links, with the names that CPs and internal links have in the new VNFD.

@@ -8,7 +8,7 @@
 use super::op::Op;
 use super::operation::GrantNeeds;
 use super::resize::resources_of;
-use super::{grant_request, retarget};
+use super::{grant_request, retarget, volume_use};
 use crate::deployment::Deployment;
 use crate::ports::{Granted, PortError, compute_id, link_id, port_id, storage_id};
 use crate::refusal::{self, Refusal, Why};
@@ -176,7 +176,7 @@ impl<'a> Comparison<'a> {
             let is_managed = managed.contains_key(&one.resource_template_id);
             !(staying.contains(&one.id) || one.type_ == ResourceType::Vl && is_managed)
         });
-        let all = op.inventory();
+        let all = volume_use::own_resources(op);
         let leaving = self.vnfcs_to_remove(op);
         let mut remaining = all.vnfc_resource_info.clone();
         remaining.retain(|vnfc| !leaving.contains(vnfc));

@@ -53,7 +53,7 @@ fn links(op: &Op) -> GrantRequestLinks {
     }
 }
 
-/// All resources of a deployment of this flavour.
+/// All resources of a deployment of this flavour. Retained volumes that it uses exist already, so they are not among them.
 pub(super) fn flavour_resources(
     flavour: &Flavour,
     deployment: &Deployment,
@@ -68,7 +68,8 @@ pub(super) fn flavour_resources(
                 Some(&vdu.name),
                 &vdu.name,
             ));
-            for storage in &vdu.storages {
+            let is_new = |storage: &&String| deployment.reused_volume(storage, index).is_none();
+            for storage in vdu.storages.iter().filter(is_new) {
                 let id = storage_id(storage, &vdu.name, index);
                 all.push(definition(
                     id,

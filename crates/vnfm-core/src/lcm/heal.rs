@@ -26,7 +26,7 @@ use super::operation::{
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, retarget};
+use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, retarget, volume_use};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
 };
@@ -128,12 +128,12 @@ pub(super) fn check_vnfcs(instance: &InstanceRecord, named: &[String]) -> Result
 /// The VNFCs (and volumes) to be removed, and their successors.
 fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let request: HealVnfRequest = op.request()?;
-    let current = op.inventory();
+    let (current, replaceable) = (op.inventory(), volume_use::own_resources(op));
     let healed = vnfcs_to_heal(&op.instance, &request);
     let mut needs = GrantNeeds::default();
     for vnfc in &healed {
         needs.remove_resources.push(grant_request::compute(vnfc));
-        let storages = current.virtual_storage_resource_info.iter();
+        let storages = replaceable.virtual_storage_resource_info.iter();
         let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
         for storage in own.filter(|_| with_storage(&request)) {
             let vdu = Some(vnfc.vdu_id.as_str());

@@ -18,7 +18,7 @@ use super::operation::{Completion, GrantNeeds, Requested, Target};
 use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::support::Support;
-use super::{Op, check_budget, grant_request, hook_vims, outcome, retarget};
+use super::{Op, check_budget, grant_request, hook_vims, outcome, retarget, volume_use};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
 use crate::ports::{
@@ -188,7 +188,7 @@ pub(super) fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
             staying.iter(),
         ),
         add_resources,
-        ..grant_request::everything_removed(&resources_of(&op.inventory(), leaving))
+        ..grant_request::everything_removed(&resources_of(&volume_use::own_resources(op), leaving))
     })
 }
 

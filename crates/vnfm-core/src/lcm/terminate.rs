@@ -110,7 +110,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
 
 /// What does not outlive the instance.
 fn what_ends(op: &Op) -> Inventory {
-    let mut inventory = op.inventory();
+    let mut inventory = volume_use::own_resources(op);
     let retained = &op.record.control.retain;
     let storages = &mut inventory.virtual_storage_resource_info;
     storages.retain(|storage| !retained.contains(&storage.id));

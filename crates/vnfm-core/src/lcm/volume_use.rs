@@ -14,8 +14,8 @@ use super::step::{Output, Step, silent};
 use crate::deployment::{Deployment, ReusedVolume};
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocation, Change, Code, ErrorKind, InfraDriver, PortError, RETAIN_PARAM, REUSE_PARAM,
-    StoreError, VolumeRecord, Volumes, names,
+    Allocation, Change, Code, ErrorKind, InfraDriver, Inventory, PortError, RETAIN_PARAM,
+    REUSE_PARAM, StoreError, VolumeRecord, Volumes, names,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims::{VimHandle, of_connections};
@@ -270,6 +270,37 @@ async fn retain(op: &Op) -> Output<()> {
     volumes.retain_volumes(&call, &all).await
 }
 
+/// The resources of the instance without the volumes that were retained before: these do not end with it or its VNFCs.
+pub(super) fn own_resources(op: &Op) -> Inventory {
+    let mut inventory = op.inventory();
+    let Some(deployment) = op.instance.deployment.as_deref() else {
+        return inventory;
+    };
+    let reused = |storage: &VirtualStorageResourceInfo| {
+        let id = &storage.storage_resource.resource_id;
+        let mut all = deployment.reused_volumes.iter();
+        all.any(|one| one.resource_id == *id)
+    };
+    let storages = &mut inventory.virtual_storage_resource_info;
+    if storages.iter().any(reused) {
+        storages.retain(|one| !reused(one));
+        return inventory;
+    }
+    // Where the resource is the claim of a volume, its place tells.
+    let mut indices: BTreeMap<&str, u32> = BTreeMap::new();
+    for vnfc in &inventory.vnfc_resource_info {
+        let next = indices.entry(&vnfc.vdu_id).or_default();
+        let index = *next;
+        *next += 1;
+        storages.retain(|one| {
+            let desc = &one.virtual_storage_desc_id;
+            let is_its = vnfc.storage_resource_ids.contains(&one.id);
+            !is_its || deployment.reused_volume(desc, index).is_none()
+        });
+    }
+    inventory
+}
+
 /// The storages to retain that the instance has.
 fn chosen(op: &Op) -> impl Iterator<Item = VirtualStorageResourceInfo> {
     let all = op.inventory().virtual_storage_resource_info.into_iter();
@@ -280,7 +311,11 @@ async fn unretain(op: &Op) -> Output<()> {
     let instance = &op.instance.vnf.id;
     let query = crate::query::Query::only("vnfInstanceId", instance);
     let records = op.context.store().volumes(op.tenant(), &query).await?;
-    let all: Vec<_> = records.into_iter().map(|record| record.volume).collect();
+    // A volume that this instance retained in an earlier life, and uses again, stays retained.
+    let reused = &op.deployment()?.reused_volumes;
+    let is_reused = |volume: &RetainedVolume| reused.iter().any(|one| one.id == volume.id);
+    let volumes = records.into_iter().map(|record| record.volume);
+    let all: Vec<_> = volumes.filter(|volume| !is_reused(volume)).collect();
     if all.is_empty() {
         return Ok(());
     }

@@ -69,6 +69,9 @@ pub struct PlannedResource {
     /// `id` of the VNFC in the inventory; `None`: it is none, or does not exist yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnfc: Option<String>,
+    /// Of a server to be created or replaced, the availability zone that it is requested in; `None`: any, or not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// What would happen.
     pub action: ResourceAction,
     /// Paths of the properties that cause it, such as `spec.replicas`.
@@ -84,6 +87,7 @@ impl PlannedResource {
             name: name.into(),
             vdu: None,
             vnfc: None,
+            zone: None,
             action,
             because: Vec::new(),
         }
@@ -97,6 +101,12 @@ impl PlannedResource {
             vnfc: id,
             ..self
         }
+    }
+
+    /// Names the availability zone that it is requested in.
+    #[must_use]
+    pub fn in_zone(self, zone: Option<String>) -> Self {
+        Self { zone, ..self }
     }
 
     /// Names the properties that cause it.

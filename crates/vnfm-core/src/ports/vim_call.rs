@@ -259,6 +259,12 @@ impl<'a> Convergence<'a> {
         Self { replace, ..self }
     }
 
+    /// The same change to this target.
+    #[must_use]
+    pub fn with_target(self, target: &'a Allocation) -> Self {
+        Self { target, ..self }
+    }
+
     /// Between this deployment and the target.
     #[must_use]
     pub fn coming_from(self, other: &'a Allocation) -> Self {

@@ -1,5 +1,6 @@
 //! Heals that fail: in the middle, for a while, or because a stack is another's.
 
+use crate::failed_change_scenarios;
 use crate::heal::{SAMPLES, cluster, servers, updates};
 use crate::heal_scenarios::{assert_replaced, nth};
 use crate::simulated::{assert_clean, bed, world};
@@ -224,5 +225,22 @@ async fn a_foreign_stack_or_one_in_deletion_is_not_healed() {
     );
     world.faults().clear();
     bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_replacement_leaves_the_ports() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let pair = failed_change_scenarios::pair(&bed);
+    let fill = || world.cloud().fill_zone("nova");
+    failed_change_scenarios::a_failed_replacement_leaves_the_ports(&bed, &pair, fill).await;
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_batch_is_reversed() {
+    let world = world(Duration::ZERO).await;
+    failed_change_scenarios::a_failed_batch_is_reversed(&bed(&world)).await;
     assert_clean(&world);
 }

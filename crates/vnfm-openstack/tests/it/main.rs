@@ -12,6 +12,8 @@ mod credential_scenarios;
 #[cfg(test)]
 mod credentials;
 #[cfg(test)]
+mod failed_change_scenarios;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod heal_faults;
@@ -44,3 +46,7 @@ mod support;
 mod volume_scenarios;
 #[cfg(test)]
 mod volumes;
+#[cfg(test)]
+mod zone_scenarios;
+#[cfg(test)]
+mod zones;

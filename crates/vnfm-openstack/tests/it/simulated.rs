@@ -62,12 +62,12 @@ pub(crate) fn assert_clean(world: &World) {
 }
 
 /// Requests to update a stack to another template.
-fn updates(world: &World) -> usize {
+pub(crate) fn updates(world: &World) -> usize {
     world.ledger().calls_named("heat.stack_update").len()
 }
 
 /// Requests to create a stack.
-fn creations(world: &World) -> usize {
+pub(crate) fn creations(world: &World) -> usize {
     world.ledger().calls_named("heat.stack_create").len()
 }
 
@@ -96,101 +96,6 @@ async fn tackers_layout_has_the_granted_zone() {
 async fn an_unplaced_zone_is_refused_or_logged() {
     let world = world(Duration::ZERO).await;
     scenarios::an_unplaced_zone_is_refused_or_logged(&bed(&world), "edge").await;
-    assert_clean(&world);
-}
-
-/// Servers that no host of the granted zone has room for are created in another one, and stay there; the zone `full` is full.
-async fn assert_that_another_zone_is_tried(
-    bed: &TestBed,
-    (full, other): (&str, &str),
-    tackers_layout: bool,
-) {
-    let vdu = OneVdu {
-        count: 2,
-        tackers_layout,
-        ..OneVdu::default()
-    };
-    let mut allocation = vdu.allocation(bed);
-    let zones = &mut Arc::make_mut(&mut allocation.deployment).placement.zones;
-    zones.insert(compute_id("server", 0), full.to_owned());
-    let second = if tackers_layout { full } else { other };
-    zones.insert(compute_id("server", 1), second.to_owned());
-    let error = bed.instantiate(&allocation).await.unwrap_err();
-    assert!(error.to_string().contains("No valid host"), "{error}");
-    bed.release(&allocation, Value::Null).await.unwrap();
-
-    bed.vim.set_extra("reselectZones", true.into());
-    let created = bed.instantiate_with_resolved(&allocation).await;
-    let zones = |recorded: &Recorded| -> Vec<(String, Value)> {
-        let vnfcs = recorded.inventory.vnfc_resource_info.iter();
-        vnfcs
-            .map(|vnfc| (vnfc.id.clone(), vnfc.metadata["zone"].clone()))
-            .collect()
-    };
-    let before = zones(&created);
-    assert!(before.iter().all(|(_, zone)| zone == other), "{before:?}");
-    let text = format!("`compute/server/0`: trying zone `{other}` instead of the granted `{full}`");
-    let messages = bed.watcher.messages();
-    assert!(
-        messages.iter().any(|one| one.contains(&text)),
-        "{messages:#?}"
-    );
-
-    // A later call finds the stack as it should be, and a new server changes no other.
-    Arc::make_mut(&mut allocation.deployment).resolved = created.resolved.clone();
-    let same = bed.heal(&allocation, &created, &[]).await.unwrap();
-    assert_eq!(
-        zones(&same),
-        before,
-        "{tackers_layout} {:#?}",
-        bed.watcher.messages()
-    );
-    let target = Arc::make_mut(&mut allocation.deployment);
-    target.vdu_instances.insert("server".into(), 3);
-    target
-        .placement
-        .zones
-        .insert(compute_id("server", 2), other.to_owned());
-    if !tackers_layout {
-        let scaled = bed.heal(&allocation, &created, &[]).await.unwrap();
-        let after = zones(&scaled);
-        assert_eq!(after.len(), 3);
-        assert!(
-            before.iter().all(|one| after.contains(one)),
-            "{before:?} {after:?}"
-        );
-    }
-    bed.release(&allocation, created.handle).await.unwrap();
-    assert!(bed.owned().await.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_zone_is_tried_where_the_operator_allows_it() {
-    for tackers_layout in [false, true] {
-        let world = world(Duration::ZERO).await;
-        world.cloud().fill_zone("edge");
-        let bed = bed(&world);
-        assert_that_another_zone_is_tried(&bed, ("edge", "nova"), tackers_layout).await;
-        assert_clean(&world);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_zone_is_tried_once_and_the_failure_stays_if_all_are_full() {
-    let world = world(Duration::ZERO).await;
-    world.cloud().fill_zone("edge");
-    world.cloud().fill_zone("nova");
-    let bed = bed(&world);
-    bed.vim.set_extra("reselectZones", json!(true));
-    let mut allocation = OneVdu::default().allocation(&bed);
-    let placement = &mut Arc::make_mut(&mut allocation.deployment).placement;
-    placement
-        .zones
-        .insert(compute_id("server", 0), "edge".into());
-    let error = bed.instantiate(&allocation).await.unwrap_err();
-    assert!(error.to_string().contains("No valid host"), "{error}");
-    assert_eq!((creations(&world), updates(&world)), (1, 1));
-    bed.release(&allocation, Value::Null).await.unwrap();
     assert_clean(&world);
 }
 

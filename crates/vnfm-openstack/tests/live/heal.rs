@@ -1,6 +1,7 @@
 //! Heals on a real OpenStack. The clouds.yaml also needs an administrator `admin`.
 
 use crate::cloud_user::CloudUser;
+use crate::failed_change_scenarios;
 use crate::heal_scenarios;
 use crate::real_cloud::{bed, connection, login};
 
@@ -47,4 +48,25 @@ async fn servers_of_a_base_hot_are_replaced_deleted_or_in_error() {
         heal_scenarios::assert_release(&bed, &allocation, healed).await;
     };
     cleaner.with_cleanup(&allocation, scenario).await;
+}
+
+/// The pair has both hosts of the cloud, so its servers cannot be replaced before they are deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_replacement_leaves_the_ports() {
+    let Some(bed) = bed() else { return };
+    let pair = failed_change_scenarios::pair(&bed);
+    let scenario =
+        failed_change_scenarios::a_failed_replacement_leaves_the_ports(&bed, &pair, || ());
+    bed.with_cleanup(&pair, scenario).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_batch_is_reversed() {
+    let Some(bed) = bed() else { return };
+    let what = crate::support::OneVdu::default().allocation(&bed);
+    bed.with_cleanup(
+        &what,
+        failed_change_scenarios::a_failed_batch_is_reversed(&bed),
+    )
+    .await;
 }

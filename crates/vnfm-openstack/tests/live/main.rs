@@ -18,6 +18,9 @@ mod credentials;
 #[cfg(test)]
 mod engine_death;
 #[cfg(test)]
+#[path = "../it/failed_change_scenarios.rs"]
+mod failed_change_scenarios;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 #[path = "../it/heal_scenarios.rs"]
@@ -50,5 +53,8 @@ mod support;
 mod volume_scenarios;
 #[cfg(test)]
 mod volumes;
+#[cfg(test)]
+#[path = "../it/zone_scenarios.rs"]
+mod zone_scenarios;
 #[cfg(test)]
 mod zones;

@@ -4,6 +4,7 @@
 use crate::cloud_user::CloudUser;
 use crate::real_cloud::{bed, connection, login};
 use crate::support::{OneVdu, TestBed};
+use crate::zone_scenarios::{in_another_package, made_of, servers_stay_where_they_are};
 use futures::FutureExt;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,14 +46,15 @@ async fn places_both(bed: &TestBed, allocation: &Allocation) {
         .collect();
     zones.sort_unstable();
     assert_eq!(zones, ["nova", ZONE]);
-    let mut kept = allocation.clone();
-    Arc::make_mut(&mut kept.deployment).resolved = created.resolved.clone();
+    let kept = made_of(allocation, &created.resolved);
     let same = bed.heal(&kept, &created, &[]).await.unwrap();
     assert_eq!(
         same.inventory, created.inventory,
         "a later call moves nothing"
     );
-    bed.release(&kept, created.handle).await.unwrap();
+    let target = in_another_package(allocation);
+    let undone = servers_stay_where_they_are(bed, (&created, &kept), &target).await;
+    bed.release(&kept, undone.handle).await.unwrap();
     assert!(bed.owned().await.is_empty());
 }
 

@@ -22,7 +22,7 @@ use super::new_resource::{NewResource, Properties};
 use super::progress::{
     Failure, generated_name, no_valid_host, record_resource, set_resource, set_stack,
 };
-use super::records::Stack;
+use super::records::{Replaced, Resource, Stack};
 use super::resources;
 use super::scope::{DesiredResource, desired, plan};
 use super::servers;
@@ -227,6 +227,12 @@ impl Cloud {
             .take("heat.resource_create", &format!("{stack_name}/{name}"));
         self.inject(run, name, fault.as_ref()).await?;
         let wanted = desired(&self.state(), id, name).map_err(|why| Failure::new(name, why))?;
+        if run.verb == "UPDATE" {
+            let mut state = self.state();
+            let stack = state.stacks.get_mut(id);
+            let resource = stack.and_then(|stack| stack.resources.get_mut(name));
+            resource.into_iter().for_each(Resource::readopt);
+        }
         let (old, changed) = self.compare(id, name, &wanted);
         if let Some(nested) = &wanted.nested {
             let child = self.prepare_nested(id, name, &wanted, nested);
@@ -329,7 +335,11 @@ impl Cloud {
                     .get_mut(id)
                     .and_then(|s| s.resources.get_mut(name));
                 if let Some(resource) = resource {
-                    resource.replaced.push(old.clone());
+                    resource.replaced.push(Replaced {
+                        physical: old,
+                        properties: resource.properties.clone(),
+                        is_healthy: resource.status.ends_with("_COMPLETE"),
+                    });
                 }
             }
         }
@@ -385,6 +395,7 @@ impl Cloud {
                 server.updated = now();
             }
             if is_full {
+                servers::detach_ports(&mut state, &physical);
                 return Err(Failure::new(name, no_valid_host()));
             }
         }

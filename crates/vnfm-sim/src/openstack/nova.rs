@@ -98,6 +98,10 @@ impl Service for Nova {
                     self.attachment(request, (&id, &volume), false)
                 })
             }
+            (&Method::POST, ["servers", _, "os-interface"]) => {
+                let attach = move |id: &str| self.attach_port(request, id);
+                Route::new("nova.interface_attach", id.clone(), move || attach(&id))
+            }
             _ => return self.other_routes(request, rest),
         })
     }
@@ -315,6 +319,15 @@ impl Nova {
             &json!({ "status": "available", "attachments": [] }),
         );
         Ok(Reply::empty(202))
+    }
+
+    fn attach_port(&self, request: &Request, id: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let port = text(&request.json()["interfaceAttachment"], "port_id").to_owned();
+        let attached = servers::attach_port(&mut self.0.state(), id, &port);
+        attached.map_err(|(status, why)| error(status, &why))?;
+        let body = json!({ "interfaceAttachment": { "port_id": port } });
+        Ok(Reply::json(200, &body))
     }
 
     fn start(&self, id: &str) -> Answer {

@@ -141,16 +141,46 @@ pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {
         return;
     };
-    if server.status == "ERROR" {
-        return;
+    if server.status != "ERROR" {
+        detach_ports(state, id);
     }
-    for port in server.ports.clone() {
+}
+
+/// Detaches a server's ports, as Nova does if no host has room for it.
+pub(crate) fn detach_ports(state: &mut State, id: &str) {
+    let server = state.servers.get(id);
+    for port in server
+        .map(|server| server.ports.clone())
+        .unwrap_or_default()
+    {
         state.change(
             "port",
             &port,
             &json!({ "device_id": "", "device_owner": "", "status": "DOWN" }),
         );
     }
+}
+
+/// Attaches a free port to a server; else HTTP status and message.
+pub(crate) fn attach_port(state: &mut State, id: &str, port: &str) -> Result<(), (u16, String)> {
+    let found = state.object("port", port);
+    let device = found.map(|found| text(found, "device_id").to_owned());
+    let server = state.servers.get_mut(id);
+    let (Some(device), Some(server)) = (device, server) else {
+        return Err((
+            404,
+            format!("Instance {id} or port {port} could not be found."),
+        ));
+    };
+    if !device.is_empty() {
+        return Err((409, format!("Port {port} is still in use.")));
+    }
+    if !server.ports.iter().any(|one| one == port) {
+        server.ports.push(port.to_owned());
+    }
+    let attached = json!({ "device_id": id, "device_owner": "compute:nova", "status": "ACTIVE", "binding:host_id": "compute-1" });
+    state.change("port", port, &attached);
+    Ok(())
 }
 
 /// The ports of a new server, and those of them that Nova creates.

@@ -35,7 +35,8 @@ impl Cloud {
                     .get(id)
                     .and_then(|stack| stack.resources.get(name));
                 let resource = resource.filter(|it| !stays(&it.properties));
-                resource.and_then(|it| Some((it.kind.clone(), it.replaced.first()?.clone())))
+                resource
+                    .and_then(|it| Some((it.kind.clone(), it.replaced.first()?.physical.clone())))
             };
             let Some((kind, old)) = next else {
                 return Ok(());
@@ -52,7 +53,7 @@ impl Cloud {
                 .get_mut(id)
                 .and_then(|stack| stack.resources.get_mut(name));
             if let Some(resource) = resource {
-                resource.replaced.retain(|one| *one != old);
+                resource.replaced.retain(|one| one.physical != old);
             }
         }
     }
