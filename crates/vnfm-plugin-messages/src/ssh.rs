@@ -297,6 +297,27 @@ impl FileTransfer {
     }
 }
 
+/// A file that the VNFM stores with the instance.
+///
+/// ```
+/// use vnfm_plugin_sdk::messages::StoredFile;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let file: StoredFile = from_value(json!({"name": "backup.enc", "bytes": 7, "sha256": "0a1b"})).unwrap();
+/// assert_eq!(file.bytes, 7);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct StoredFile {
+    /// Name of the file, unique in the instance.
+    pub name: String,
+    /// Size, in bytes.
+    pub bytes: u64,
+    /// SHA-256 of the content, in hexadecimal.
+    pub sha256: String,
+}
+
 /// The result of a command.
 ///
 /// ```

@@ -2,7 +2,7 @@
 
 use crate::error::{DriverError, ErrorKind, ServiceError};
 use crate::http::{HttpRequest, HttpResponse};
-use crate::ssh::{Ssh, SshTarget};
+use crate::ssh::{Ssh, SshTarget, StoredFile};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::BoxFuture;
@@ -226,6 +226,45 @@ impl HookContext {
     /// If the VIM does not respond.
     pub async fn outputs(&self) -> Result<Object, ServiceError> {
         self.call("vim.outputs", json!({})).await
+    }
+
+    /// The files that [`Ssh::fetch`] has stored with the instance, in this operation or an earlier one, ordered by name.
+    ///
+    /// # Errors
+    ///
+    /// If the VNFM's disk cannot be read.
+    pub async fn stored_files(&self) -> Result<Vec<StoredFile>, ServiceError> {
+        let mut response: Value = self.call("file.list", json!({})).await?;
+        serde_json::from_value(response["files"].take())
+            .map_err(|error| ServiceError::new("file.list", ErrorKind::Broken, error.to_string()))
+    }
+
+    /// Removes a file that is stored with the instance; succeeds if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the VNFM's disk cannot be written.
+    pub async fn remove_file(&self, name: &str) -> Result<(), ServiceError> {
+        let request = json!({ "name": name });
+        self.call::<Value>("file.remove", request).await.map(|_| ())
+    }
+
+    /// The VNFM's time, in milliseconds since 1970.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let now = block_on(TestHost::new().context().unix_milliseconds()).unwrap();
+    /// assert_eq!(now, 1_796_040_000_000);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the host does not have this service.
+    pub async fn unix_milliseconds(&self) -> Result<i64, ServiceError> {
+        let response: Value = self.call("clock", json!({})).await?;
+        let time = response["unixMilliseconds"].as_i64();
+        time.ok_or_else(|| ServiceError::new("clock", ErrorKind::Broken, "it returned no time"))
     }
 
     /// Reports progress to the operator; `percent` above 100 counts as 100. Errors are ignored.

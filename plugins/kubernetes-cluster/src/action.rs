@@ -4,6 +4,7 @@
 use crate::api::Api;
 use crate::authority;
 use crate::certificates;
+use crate::clocks;
 use crate::cluster::connect;
 use crate::etcd::{self, EtcdParams};
 use crate::installer::Installer;
@@ -243,7 +244,8 @@ async fn plan<P>(
 /// Shows versions and certificates.
 async fn check(cx: &HookContext, plan: &Plan, api: &Api<'_>) -> Result<Effects, DriverError> {
     let versions = observe(api, plan).await?;
-    let effects = certificates::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let effects = clocks::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let effects = certificates::show(cx, plan, effects).await?;
     let certificates = effects.message.clone().unwrap_or_default();
     let nodes = versions.nodes.len();
     let not_ready = versions.nodes.iter().filter(|node| !node.is_ready).count();

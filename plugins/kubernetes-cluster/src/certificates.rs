@@ -9,6 +9,7 @@
 //! operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
 
 use crate::api::Api;
+use crate::clocks;
 use crate::join_tokens::random_token;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -119,6 +120,7 @@ pub(crate) async fn renew(
     plan: &Plan,
     api: &Api<'_>,
 ) -> Result<Effects, DriverError> {
+    clocks::check(cx, plan, &plan.control_planes).await?;
     let id = operation_id(cx, plan, RENEWAL).await?;
     for node in &plan.control_planes {
         cx.progress(10, &format!("renewing the certificates on `{}`", node.name))

@@ -99,7 +99,7 @@ impl NoInstanceFiles {
 #[async_trait]
 impl InstanceFiles for NoInstanceFiles {
     async fn list(&self, _: &str) -> Result<Vec<StoredFile>, PortError> {
-        Ok(Vec::new())
+        Self::refuse("list the files of an instance".to_owned())
     }
     async fn begin(&self, _: &str, name: &str, _: u64) -> Result<PathBuf, PortError> {
         Self::refuse(format!("store `{name}`"))

@@ -433,7 +433,8 @@ fn check(path: &str, response: &Response) {
         let code = response.body["code"].as_str().unwrap();
         let ours = reference::CODES.iter().any(|(name, ..)| *name == code);
         let drivers = vnfm_kubernetes::errors::CODES.to_vec();
-        let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
+        let files = vnfm_store::FILE_CODES.to_vec();
+        let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers, files].concat();
         let engines = engines.iter().any(|one| one.name == code);
         assert!(
             ours || engines || code.starts_with("test."),
@@ -446,7 +447,8 @@ fn check(path: &str, response: &Response) {
     if resource == "vnf_packages" && path.split('/').count() > 5 {
         return;
     }
-    if path.ends_with("/plan") || path.ends_with("/policy") {
+    let own = ["/plan", "/policy", "/schedule", "/files"];
+    if own.iter().any(|end| path.ends_with(end)) || path.contains("/files/") {
         return;
     }
     if resource == "vnf_packages" && !response.is_all {

@@ -101,6 +101,11 @@ fn sign(host: &Host) -> Result<String, String> {
             let name = &other.spec().name;
             violate(host, format!("`{name}` does not trust the CA that signs"));
         }
+        if other.disk().is_file(ADMIN) && !restarted(&other) {
+            let name = &other.spec().name;
+            let message = format!("etcd of `{name}` does not trust etcd's new CA yet: not restarted");
+            violate(host, message);
+        }
     }
     let cluster = cluster(host).ok_or("no cluster\n")?;
     cluster
@@ -112,6 +117,21 @@ fn sign(host: &Host) -> Result<String, String> {
     disk.write(CA, new + &old, 0o644);
     disk.write(SIGNED, "", 0o600);
     Ok(String::new())
+}
+
+/// Whether etcd of a control-plane node has been restarted with this rotation's CAs.
+fn restarted(host: &Host) -> bool {
+    let address = host.spec().address.to_string();
+    let label = cluster(host).and_then(|cluster| {
+        let nodes = cluster.object("/api/v1/nodes")?;
+        let mut nodes = nodes["items"].as_array()?.iter();
+        let node = nodes.find(|node| node["status"]["addresses"][0]["address"] == address)?;
+        let name = node["metadata"]["name"].as_str()?;
+        let pod = cluster.object(&format!("/api/v1/namespaces/kube-system/pods/etcd-{name}"))?;
+        let label = pod["metadata"]["labels"]["vnfm.dev/restarted"].as_str()?;
+        Some(label.to_owned())
+    });
+    label.is_some_and(|label| label.ends_with("-trust") || label.ends_with("-sign"))
 }
 
 fn kubelet(host: &Host) -> Result<String, String> {

@@ -28,6 +28,7 @@ const INSTALLED: &[&str] = &[
     "sleep",
     "sudo",
     "swapoff",
+    "date",
     "sysctl",
     "systemctl",
     "uname",
