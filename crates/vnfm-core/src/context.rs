@@ -8,8 +8,8 @@ use crate::exclusive::Exclusion;
 use crate::in_progress::InProgress;
 use crate::limits::Limits;
 use crate::ports::{
-    Change, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoInstanceFiles, NoopObserver, Observer,
-    Packages, Schemas, Store,
+    Change, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoInstanceFiles, NoopObserver,
+    Observer, Packages, Schemas, Store,
 };
 use crate::running_ops::RunningOps;
 use crate::vim_limiter::VimLimiter;

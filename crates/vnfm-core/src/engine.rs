@@ -15,8 +15,8 @@ use crate::drivers::Drivers;
 use crate::lcm::{self, Driven, Operation};
 use crate::limits::Limits;
 use crate::ports::{
-    Claim, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoSchemas, Observer, Packages, Schemas, Store,
-    StoreError,
+    Claim, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoSchemas, Observer, Packages,
+    Schemas, Store, StoreError,
 };
 use crate::refusal::Refusal;
 use crate::static_plugins::{NoHostServices, StaticPlugins};

@@ -48,7 +48,11 @@ impl Engine {
                 Schedule::MIN_SECONDS,
                 Schedule::MAX_SECONDS
             );
-            return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SCHEDULE, what));
+            return Err(Refusal::new(
+                Why::Unprocessable,
+                &refusal::BAD_SCHEDULE,
+                what,
+            ));
         }
         let begin = Begin::new(&operate::OPERATION, request.clone());
         match self.try_to_begin(tenant, instance_id, begin).await {

@@ -1,9 +1,9 @@
 //! Ports filled with what is linked into the program, or with nothing.
 
 use crate::ports::{
-    Code, CommandOutput, Declaration, DriverVersion, ErrorKind, FileCopy, HookDriverRef, HostServices,
-    HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PinnedTarget, PortError, RemoteFile,
-    SshCommand, Watcher,
+    Code, CommandOutput, Declaration, DriverVersion, ErrorKind, FileCopy, HookDriverRef,
+    HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PinnedTarget, PortError,
+    RemoteFile, SshCommand, Watcher,
 };
 use async_trait::async_trait;
 use std::sync::Arc;

@@ -61,7 +61,9 @@ pub(crate) fn put(state: &mut State, record: ScheduleRecord) -> Result<(), Store
         return Err(StoreError::Changed { what: WHAT, id });
     }
     let version = record.version + 1;
-    state.schedules.put(id, ScheduleRecord { version, ..record });
+    state
+        .schedules
+        .put(id, ScheduleRecord { version, ..record });
     Ok(())
 }
 

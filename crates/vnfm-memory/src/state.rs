@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
     ChangeCounters, InstanceLocation, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow,
-    PackageRecord, PinnedHost, QuotaResource, ScheduleRecord, SecretJson, SnapshotRecord, StoreError,
-    SubscriptionRecord, VimRecord, VolumeRecord,
+    PackageRecord, PinnedHost, QuotaResource, ScheduleRecord, SecretJson, SnapshotRecord,
+    StoreError, SubscriptionRecord, VimRecord, VolumeRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 

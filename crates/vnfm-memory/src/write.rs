@@ -1,7 +1,9 @@
 //! A list of changes is applied completely or not at all: each change to the table that it concerns.
 
 use crate::state::State;
-use crate::{instances, links, ops, packages_and_outbox, quotas, schedules, snapshots, vims, volumes};
+use crate::{
+    instances, links, ops, packages_and_outbox, quotas, schedules, snapshots, vims, volumes,
+};
 use jiff::Timestamp;
 use vnfm_core::ports::{Change, Fence, StoreError};
 

@@ -241,7 +241,12 @@ impl BackgroundTasks {
         let supervisor = &app.instrumentation.supervisor;
         let driving = supervisor.run(
             "driving of operations",
-            drive::run(engine.clone(), self.clock.clone(), app.wake.clone(), stopped),
+            drive::run(
+                engine.clone(),
+                self.clock.clone(),
+                app.wake.clone(),
+                stopped,
+            ),
         );
         let (clock, wake) = (self.clock.clone(), app.wake.clone());
         let scheduling = schedules::run(engine.clone(), clock, wake, maintenance.clone());

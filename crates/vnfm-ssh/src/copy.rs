@@ -20,11 +20,18 @@ pub(crate) async fn fetch(
 ) -> Result<(), PortError> {
     let copying = Copying::new("from", target, copy);
     copying.check()?;
-    let opened = OpenOptions::new().write(true).truncate(true).open(&copy.local);
+    let opened = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(&copy.local);
     let file = opened.await.map_err(|error| copying.local(&error))?;
     let job = Job {
         action: copying.action.clone(),
-        line: command_line(&target.host, &format!("cat {}", quote(&copy.remote)), copy.sudo),
+        line: command_line(
+            &target.host,
+            &format!("cat {}", quote(&copy.remote)),
+            copy.sudo,
+        ),
         stdin: Input::Bytes(Vec::new()),
         stdout: Some(LocalFile {
             file,
@@ -65,7 +72,10 @@ struct Copying<'a> {
 impl<'a> Copying<'a> {
     fn new(direction: &str, target: &'a PinnedTarget, copy: &'a FileCopy) -> Self {
         Self {
-            action: format!("copy `{}` {direction} `{}`", copy.remote, target.host.address),
+            action: format!(
+                "copy `{}` {direction} `{}`",
+                copy.remote, target.host.address
+            ),
             target,
             copy,
         }
@@ -94,7 +104,10 @@ impl<'a> Copying<'a> {
     }
 
     fn failed(&self, detail: String) -> PortError {
-        PortError::new(&NOT_COPIED, self.action.clone(), detail)
-            .on(self.target.host.server_id.clone())
+        PortError::new(&NOT_COPIED, self.action.clone(), detail).on(self
+            .target
+            .host
+            .server_id
+            .clone())
     }
 }

@@ -34,7 +34,9 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
-use vnfm_core::ports::{CommandOutput, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher};
+use vnfm_core::ports::{
+    CommandOutput, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher,
+};
 use vnfm_outbound::Destinations;
 use wait::Reports;
 

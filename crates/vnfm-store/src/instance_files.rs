@@ -189,7 +189,11 @@ impl InstanceFiles for FileDir {
         }
     }
 
-    async fn open(&self, instance_id: &str, name: &str) -> Result<(StoredFile, PathBuf), PortError> {
+    async fn open(
+        &self,
+        instance_id: &str,
+        name: &str,
+    ) -> Result<(StoredFile, PathBuf), PortError> {
         let [path, _] = self.paths(instance_id, name)?;
         let mut files = self.list(instance_id).await?;
         let action = || format!("read `{name}`");
@@ -201,7 +205,10 @@ impl InstanceFiles for FileDir {
         let hashed = path.clone();
         let hash = blocking(&path, move || hash_of(&hashed)).await?;
         if hash != stored.sha256 {
-            let what = format!("its SHA-256 is {hash}, and was {} when it was stored", stored.sha256);
+            let what = format!(
+                "its SHA-256 is {hash}, and was {} when it was stored",
+                stored.sha256
+            );
             return Err(PortError::new(&ALTERED, action(), what));
         }
         Ok((stored, path))
@@ -301,5 +308,9 @@ fn unreadable(action: &str, path: &Path, error: &io::Error) -> PortError {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => &NO_SPACE,
         _ => &UNREADABLE,
     };
-    PortError::new(code, format!("{action} `{}`", path.display()), error.to_string())
+    PortError::new(
+        code,
+        format!("{action} `{}`", path.display()),
+        error.to_string(),
+    )
 }

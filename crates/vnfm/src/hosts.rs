@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{
-    Change, Code, CommandOutput, ErrorKind, FileCopy, HostServices, HttpRequest, HttpResponse, PinnedTarget,
-    PortError, RemoteFile, SshCommand, Store, Watcher,
+    Change, Code, CommandOutput, ErrorKind, FileCopy, HostServices, HttpRequest, HttpResponse,
+    PinnedTarget, PortError, RemoteFile, SshCommand, Store, Watcher,
 };
 use vnfm_outbound::{
     Client, Destinations, Error, Method, Policy, ReadError, Tls, error_chain, is_forbidden, read,

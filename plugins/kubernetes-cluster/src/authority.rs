@@ -17,8 +17,8 @@
 
 use crate::access::Access;
 use crate::api::Api;
-use crate::clocks;
 use crate::certificates::{self, Restarts, operation_id};
+use crate::clocks;
 use crate::installer::{Installer, PARALLEL_HOSTS, first_failure, read_ca};
 use crate::machine::{FOLDER, Machine};
 use crate::plan::{Node, Plan};

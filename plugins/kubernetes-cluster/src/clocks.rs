@@ -98,8 +98,12 @@ fn problem(offsets: &[Offset]) -> Option<String> {
     let certain = |one: &&Offset| one.offset.abs() - one.uncertainty > MAX_OFFSET;
     let mut wrong: Vec<_> = offsets.iter().filter(certain).collect();
     if wrong.is_empty() {
-        let least = offsets.iter().min_by_key(|one| one.offset + one.uncertainty)?;
-        let most = offsets.iter().max_by_key(|one| one.offset - one.uncertainty)?;
+        let least = offsets
+            .iter()
+            .min_by_key(|one| one.offset + one.uncertainty)?;
+        let most = offsets
+            .iter()
+            .max_by_key(|one| one.offset - one.uncertainty)?;
         let spread = most.offset - most.uncertainty - least.offset - least.uncertainty;
         if spread <= MAX_OFFSET {
             return None;
@@ -166,7 +170,10 @@ fn milliseconds(text: &str) -> Option<(i64, i64)> {
     let seconds: i64 = seconds.parse().ok()?;
     let fraction: Option<i64> = fraction.get(..3).and_then(|digits| digits.parse().ok());
     let (fraction, precision) = fraction.map_or((500, 500), |fraction| (fraction, 1));
-    Some((seconds.checked_mul(1_000)?.checked_add(fraction)?, precision))
+    Some((
+        seconds.checked_mul(1_000)?.checked_add(fraction)?,
+        precision,
+    ))
 }
 
 #[cfg(test)]
@@ -187,12 +194,24 @@ mod tests {
         assert_eq!(problem(&[]), None);
         assert_eq!(problem(&offsets(&[("m1", -15_000), ("w1", 14_900)])), None);
         let ahead = problem(&offsets(&[("m1", 40), ("w1", 312_340)])).unwrap();
-        assert!(ahead.contains("`w1` is 312.3 s ahead of the VNFM;"), "{ahead}");
-        assert!(!ahead.contains("`m1`") && ahead.contains("timedatectl"), "{ahead}");
+        assert!(
+            ahead.contains("`w1` is 312.3 s ahead of the VNFM;"),
+            "{ahead}"
+        );
+        assert!(
+            !ahead.contains("`m1`") && ahead.contains("timedatectl"),
+            "{ahead}"
+        );
         let apart = problem(&offsets(&[("m1", -20_000), ("w1", 0), ("w2", 20_000)])).unwrap();
-        assert!(apart.contains("`m1` is 20 s behind the VNFM, `w2` is 20 s ahead"), "{apart}");
+        assert!(
+            apart.contains("`m1` is 20 s behind the VNFM, `w2` is 20 s ahead"),
+            "{apart}"
+        );
         let ours = problem(&offsets(&[("m1", -90_000), ("w1", -91_000)])).unwrap();
-        assert!(ours.contains("whose own clock may be the wrong one"), "{ours}");
+        assert!(
+            ours.contains("whose own clock may be the wrong one"),
+            "{ours}"
+        );
     }
 
     #[test]
@@ -207,8 +226,14 @@ mod tests {
 
     #[test]
     fn the_time_is_read_with_or_without_a_fraction() {
-        assert_eq!(milliseconds("1796040000.123456789"), Some((1_796_040_000_123, 1)));
-        assert_eq!(milliseconds("1796040000.%N"), Some((1_796_040_000_500, 500)));
+        assert_eq!(
+            milliseconds("1796040000.123456789"),
+            Some((1_796_040_000_123, 1))
+        );
+        assert_eq!(
+            milliseconds("1796040000.%N"),
+            Some((1_796_040_000_500, 500))
+        );
         for text in ["", "soon", "1796040000", "x.1", "99999999999999999999.0"] {
             assert_eq!(milliseconds(text), None, "{text}");
         }

@@ -167,7 +167,10 @@ async fn store_copy(
     (listed, keep): (&Value, u32),
 ) -> Result<bool, DriverError> {
     let failed = |error: ServiceError| {
-        let detail = format!("the snapshot is on the nodes, but no copy is with the VNFM: {}", error.detail);
+        let detail = format!(
+            "the snapshot is on the nodes, but no copy is with the VNFM: {}",
+            error.detail
+        );
         let failure = DriverError::new("etcd-not-stored", detail).host(&host.node.name);
         let failure = failure.phase(PHASE);
         match error.kind {
@@ -176,7 +179,8 @@ async fn store_copy(
         }
     };
     let Some(mut stored) = stored_snapshots(host.cx).await? else {
-        host.cx.warn("this VNFM stores no files: copy the snapshot to another place");
+        host.cx
+            .warn("this VNFM stores no files: copy the snapshot to another place");
         return Ok(false);
     };
     let bytes = listed["bytes"].as_u64().unwrap_or_default();

@@ -17,7 +17,10 @@ impl Host {
         transfer: FileTransfer,
     ) -> Result<Value, PortError> {
         if transfer.bytes > MAX_FILE_BYTES {
-            let what = format!("it has {} bytes, and may have {MAX_FILE_BYTES}", transfer.bytes);
+            let what = format!(
+                "it has {} bytes, and may have {MAX_FILE_BYTES}",
+                transfer.bytes
+            );
             let action = format!("store `{}`", transfer.name);
             return Err(PortError::new(&TOO_LARGE, action, what));
         }
@@ -35,7 +38,9 @@ impl Host {
             return Err(error);
         }
         let expected = transfer.sha256.as_deref();
-        let stored = files.complete(id, &transfer.name, (local, expected)).await?;
+        let stored = files
+            .complete(id, &transfer.name, (local, expected))
+            .await?;
         to_value(&stored)
     }
 

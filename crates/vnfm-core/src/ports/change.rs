@@ -3,8 +3,8 @@
 use super::records::registered_vim;
 use super::{
     HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow, PackageRecord,
-    PinnedHost, QuotaResource, ScheduleRecord, SecretJson, SnapshotRecord, SubscriptionRecord, VimRecord, VimUse,
-    VolumeRecord,
+    PinnedHost, QuotaResource, ScheduleRecord, SecretJson, SnapshotRecord, SubscriptionRecord,
+    VimRecord, VimUse, VolumeRecord,
 };
 use crate::deployment::Deployment;
 use serde_json::Value;

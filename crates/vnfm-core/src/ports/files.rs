@@ -55,7 +55,8 @@ pub trait InstanceFiles: Send + Sync {
     /// # Errors
     ///
     /// `Refused` if there is no such file, or its content has changed on the disk.
-    async fn open(&self, instance_id: &str, name: &str) -> Result<(StoredFile, PathBuf), PortError>;
+    async fn open(&self, instance_id: &str, name: &str)
+    -> Result<(StoredFile, PathBuf), PortError>;
 
     /// Removes a file; succeeds if there is none.
     ///

@@ -4,8 +4,8 @@
 
 use super::{
     Change, ErrorKind, HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, PortError, QuotaResource, Schedules, SecretJson, SnapshotRecord,
-    SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
+    OutboxRow, PackageRecord, PinnedKey, PortError, QuotaResource, Schedules, SecretJson,
+    SnapshotRecord, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
 };
 use crate::query::Query;
 use async_trait::async_trait;

@@ -76,19 +76,22 @@ pub(super) async fn upload(
 async fn receive(body: Body, local: &std::path::Path, length: u64) -> HandlerResult<()> {
     let disk = |error: std::io::Error| {
         let full = StatusCode::INSUFFICIENT_STORAGE;
-        Problem::new(full, "server.low-disk", format!("cannot store the file: {error}"))
+        Problem::new(
+            full,
+            "server.low-disk",
+            format!("cannot store the file: {error}"),
+        )
     };
     let opened = OpenOptions::new().write(true).open(local).await;
     let mut file = opened.map_err(disk)?;
     let mut left = length;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| {
-            Problem::bad_request(format!("the upload broke off: {error}"))
-        })?;
-        left = left.checked_sub(chunk.len() as u64).ok_or_else(|| {
-            Problem::bad_request("the body is longer than `Content-Length`")
-        })?;
+        let chunk = chunk
+            .map_err(|error| Problem::bad_request(format!("the upload broke off: {error}")))?;
+        left = left
+            .checked_sub(chunk.len() as u64)
+            .ok_or_else(|| Problem::bad_request("the body is longer than `Content-Length`"))?;
         file.write_all(&chunk).await.map_err(disk)?;
     }
     if left > 0 {

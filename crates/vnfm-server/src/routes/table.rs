@@ -6,7 +6,8 @@ use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, links, list, maintenance, matches, nfvo_notifications,
     operator_acts, orphans, own_op_occs, plans, plugins, policies, probes, schedules, secrets,
-    stored_files, subscriptions, vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots, volumes,
+    stored_files, subscriptions, vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
+    volumes,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;

@@ -103,7 +103,8 @@ fn sign(host: &Host) -> Result<String, String> {
         }
         if other.disk().is_file(ADMIN) && !restarted(&other) {
             let name = &other.spec().name;
-            let message = format!("etcd of `{name}` does not trust etcd's new CA yet: not restarted");
+            let message =
+                format!("etcd of `{name}` does not trust etcd's new CA yet: not restarted");
             violate(host, message);
         }
     }

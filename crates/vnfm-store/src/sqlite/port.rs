@@ -12,8 +12,9 @@ use jiff::Timestamp;
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
-    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
-    ScheduleRecord, Schedules, SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
+    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, ScheduleRecord,
+    Schedules, SecretJson, SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord,
+    VimUse, VolumeRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -37,7 +38,11 @@ impl Schedules for SqliteStore {
     ) -> Result<Vec<ScheduleRecord>, StoreError> {
         let query = read::due_schedules(now, limit);
         self.database
-            .unsealed("list the schedules that are due", query, read::schedule_record)
+            .unsealed(
+                "list the schedules that are due",
+                query,
+                read::schedule_record,
+            )
             .await
     }
 }

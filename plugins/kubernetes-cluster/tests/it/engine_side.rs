@@ -174,9 +174,7 @@ impl EngineSide {
                 "authUrl": "http://cloud.example/v3", "region": "RegionOne", "interface": "public",
                 "projectId": "project-1", "id": format!("id-of-{}", wanted.name), "secret": CLOUD_SECRET, "tag": "vnf-1",
             })),
-            HookCall::Clock => {
-                Ok(json!({ "unixMilliseconds": RealClock.now().as_millisecond() }))
-            }
+            HookCall::Clock => Ok(json!({ "unixMilliseconds": RealClock.now().as_millisecond() })),
             HookCall::Files => Ok(json!({ "files": self.files.list(INSTANCE).await? })),
             HookCall::Fetch(host, file) => {
                 let local = self.files.begin(INSTANCE, &file.name, file.bytes).await?;
