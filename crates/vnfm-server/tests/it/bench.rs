@@ -26,7 +26,7 @@ use vnfm_server::{
     Access, Allowance, App, AppState, Externals, MeasuredSubscribers, Metrics, Nfvo,
     NfvoConnection, Onboarding, Packages, Rotate, Signatures, drive, router,
 };
-use vnfm_store::{PackageDir, SqliteStore};
+use vnfm_store::{FileDir, PackageDir, SqliteStore};
 use vnfm_types::Secret;
 
 /// The password of every user.
@@ -61,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) wrong_logins: u32,
     /// `public_url` in the configuration of the server.
     pub(crate) public_url: Option<String>,
+    /// Bytes of the disk that stored files leave free.
+    pub(crate) disk_reserve: u64,
     /// The operations of the engine.
     pub(crate) operations: &'static [&'static Operation],
 }
@@ -92,6 +94,7 @@ impl Default for Setup {
             tls,
             signatures,
             nfvo: None,
+            disk_reserve: 0,
             kubernetes: false,
             wrong_logins: 100,
             public_url: None,
@@ -153,7 +156,7 @@ pub(crate) struct Bench {
     http: reqwest::Client,
     pub(crate) packages: Arc<PackageDir>,
     pub(crate) app: App,
-    _folder: TempDir,
+    folder: TempDir,
     _tasks: JoinSet<()>,
 }
 
@@ -235,7 +238,14 @@ impl Bench {
             operations: setup.operations,
             ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
         };
-        let engine = Engine::new(parts).observed_by(metrics.clone());
+        let files = FileDir::open(
+            &folder.path().join("files"),
+            clock.clone(),
+            setup.disk_reserve,
+        );
+        let engine = Engine::new(parts)
+            .observed_by(metrics.clone())
+            .with_files(Arc::new(files.unwrap()));
         let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &metrics);
         let access = setup.access(&clock);
         store.set_quotas(access.quotas());
@@ -267,9 +277,14 @@ impl Bench {
             http: http_client(),
             packages,
             app,
-            _folder: folder,
+            folder,
             _tasks: tasks,
         }
+    }
+
+    /// The folder of the files that are stored with instances.
+    pub(crate) fn stored_files(&self) -> std::path::PathBuf {
+        self.folder.path().join("files")
     }
 
     /// Sends later requests as this user, with [`PASSWORD`].

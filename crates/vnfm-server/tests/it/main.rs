@@ -55,6 +55,7 @@ mod snapshots;
 mod standard_details;
 mod states_and_flavours;
 mod statuses;
+mod stored_files;
 mod subscriptions;
 mod supervision;
 mod tasks;
