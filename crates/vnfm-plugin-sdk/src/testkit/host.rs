@@ -2,6 +2,7 @@
 
 use super::request::TestRequest;
 use super::script::{Reply, Script};
+use super::stored::StoredFiles;
 use super::uploaded::Uploaded;
 use super::values::{TEST_TIME, refused, test_credential, text};
 use crate::context::{HookContext, Level, Services};
@@ -68,8 +69,7 @@ struct State {
     script: Script,
     world: Option<Arc<dyn World>>,
     files: BTreeMap<String, Vec<u8>>,
-    /// Files stored with the instance, by name.
-    stored: BTreeMap<String, Value>,
+    stored: StoredFiles,
     checkpoints: BTreeMap<String, Value>,
     outputs: Map<String, Value>,
     calls: Vec<(String, Value)>,
@@ -455,8 +455,9 @@ impl State {
                 Ok(json!({}))
             }
             "vim.credential" => Ok(test_credential(text(request, "/name"))),
-            "file.list" => Ok(json!({ "files": self.stored.values().collect::<Vec<_>>() })),
-            "file.fetch" | "file.send" | "file.remove" => self.stored_file(service, request),
+            "file.list" | "file.fetch" | "file.send" | "file.remove" => {
+                self.stored.serve(service, request)
+            }
             "clock" => Ok(json!({ "unixMilliseconds": TEST_TIME })),
             "vim.outputs" => Ok(Value::Object(self.outputs.clone())),
             "cancelled" => Ok(json!({ "cancelled": self.is_cancelled() })),
@@ -490,21 +491,6 @@ impl State {
             content,
         });
         Ok(json!({}))
-    }
-
-    fn stored_file(&mut self, service: &str, request: &Value) -> Result<Value, ServiceError> {
-        let name = text(request, "/name").to_owned();
-        if service == "file.remove" {
-            self.stored.remove(&name);
-            return Ok(json!({}));
-        }
-        if service == "file.fetch" {
-            let (bytes, hash) = (&request["bytes"], text(request, "/sha256"));
-            let stored = json!({ "name": name, "bytes": bytes, "sha256": hash });
-            self.stored.insert(name.clone(), stored);
-        }
-        let missing = || refused(service, format!("there is no stored file `{name}`"));
-        self.stored.get(&name).cloned().ok_or_else(missing)
     }
 
     fn file(&self, path: &str) -> Result<Vec<u8>, ServiceError> {

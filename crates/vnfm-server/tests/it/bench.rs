@@ -1,10 +1,10 @@
 //! A server on a free port, and a client that checks every response.
 
 use crate::world::{Driver, Mgmt, Only, World};
-use crate::{headers, oracle};
+use crate::{headers, oracle, standard_response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -328,7 +328,7 @@ impl Bench {
             bytes,
             is_all,
         };
-        check(&path, &response);
+        standard_response::check(&path, &response);
         oracle::documented(method.as_str(), &path, &response);
         headers::check(method.as_str(), &path, &response);
         response
@@ -426,66 +426,6 @@ pub(crate) fn paths() -> BTreeMap<String, Vec<String>> {
 pub(crate) fn packed(name: &str) -> Vec<u8> {
     let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
     vnfm_descriptor::pack(&samples.join(name), &vnfm_descriptor::Limits::default()).unwrap()
-}
-
-/// Checks a response against the standard.
-fn check(path: &str, response: &Response) {
-    let versioned = ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"]
-        .iter()
-        .any(|api| path.starts_with(api));
-    if versioned || path.ends_with("/api_versions") {
-        assert!(
-            response.headers.contains_key("version"),
-            "no Version in {response:?}"
-        );
-    }
-    if response.status >= 400 {
-        assert_eq!(
-            response.headers[CONTENT_TYPE], "application/problem+json",
-            "{response:?}"
-        );
-        assert_eq!(response.body["status"], response.status, "{response:?}");
-        let code = response.body["code"].as_str().unwrap();
-        let ours = reference::CODES.iter().any(|(name, ..)| *name == code);
-        let drivers = vnfm_kubernetes::errors::CODES.to_vec();
-        let files = vnfm_store::FILE_CODES.to_vec();
-        let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers, files].concat();
-        let engines = engines.iter().any(|one| one.name == code);
-        assert!(
-            ours || engines || code.starts_with("test."),
-            "`{code}` is in no table of codes"
-        );
-        return oracle::check("ProblemDetails", &response.body);
-    }
-    let resource = path.split('/').nth(3).unwrap_or_default();
-    // The content of a package can be anything, and a PATCH of one returns only the changes.
-    if resource == "vnf_packages" && path.split('/').count() > 5 {
-        return;
-    }
-    let own = ["/plan", "/policy", "/schedule", "/files"];
-    if own.iter().any(|end| path.ends_with(end)) || path.contains("/files/") {
-        return;
-    }
-    if resource == "vnf_packages" && !response.is_all {
-        return oracle::check_sol005("VnfPkgInfoModifications", &response.body);
-    }
-    let kind = match resource {
-        "vnf_instances" => "VnfInstance",
-        "vnf_lcm_op_occs" => "VnfLcmOpOcc",
-        "vnf_packages" => "VnfPkgInfo",
-        "subscriptions" => "LccnSubscription",
-        _ => return,
-    };
-    let check = if path.starts_with("/vnflcm/v1/") {
-        oracle::check_v1
-    } else {
-        oracle::check
-    };
-    match &response.body {
-        Value::Null => {}
-        Value::Array(entries) => entries.iter().for_each(|entry| check(kind, entry)),
-        entry => check(kind, entry),
-    }
 }
 
 /// A client that uses no proxy and follows no redirect.

@@ -53,6 +53,7 @@ mod scoped_roles;
 mod signatures;
 mod snapshots;
 mod standard_details;
+mod standard_response;
 mod states_and_flavours;
 mod statuses;
 mod stored_files;
