@@ -20,11 +20,9 @@ pub(crate) async fn fetch(
 ) -> Result<(), PortError> {
     let copying = Copying::new("from", target, copy);
     copying.check()?;
-    let opened = OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(&copy.local);
-    let file = opened.await.map_err(|error| copying.local(&error))?;
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).truncate(true).open(&copy.local).await;
+    let file = opened.map_err(|error| copying.local(&error))?;
     let job = Job {
         action: copying.action.clone(),
         line: command_line(
