@@ -9,7 +9,6 @@ use crate::backup::hash_of;
 use crate::packages::private_folder;
 use crate::secret_keys::sync_folder_of;
 use async_trait::async_trait;
-use jiff::Timestamp;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

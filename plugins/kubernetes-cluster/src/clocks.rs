@@ -17,8 +17,8 @@ const MAX_OFFSET: i64 = 30_000;
 /// How far the clock of a host is from the VNFM's.
 struct Offset {
     node: String,
-    /// Milliseconds; greater than 0: the host's clock is ahead.
-    offset: i64,
+    /// Milliseconds; below 0: the host's clock is behind.
+    ahead: i64,
     /// How much of it may be due to the connection.
     uncertainty: i64,
 }
@@ -89,22 +89,22 @@ pub(crate) async fn show(
     let offsets = read(cx, plan, plan.nodes()).await?;
     let seconds = offsets
         .into_iter()
-        .map(|one| (one.node, seconds(one.offset).into()));
+        .map(|one| (one.node, seconds(one.ahead).into()));
     Ok(effects.metadata("clockOffsets", seconds.collect::<Object>()))
 }
 
 /// What is wrong with the clocks, if anything is.
 fn problem(offsets: &[Offset]) -> Option<String> {
-    let certain = |one: &&Offset| one.offset.abs() - one.uncertainty > MAX_OFFSET;
+    let certain = |one: &&Offset| one.ahead.abs() - one.uncertainty > MAX_OFFSET;
     let mut wrong: Vec<_> = offsets.iter().filter(certain).collect();
     if wrong.is_empty() {
         let least = offsets
             .iter()
-            .min_by_key(|one| one.offset + one.uncertainty)?;
+            .min_by_key(|one| one.ahead + one.uncertainty)?;
         let most = offsets
             .iter()
-            .max_by_key(|one| one.offset - one.uncertainty)?;
-        let spread = most.offset - most.uncertainty - least.offset - least.uncertainty;
+            .max_by_key(|one| one.ahead - one.uncertainty)?;
+        let spread = most.ahead - most.uncertainty - least.ahead - least.uncertainty;
         if spread <= MAX_OFFSET {
             return None;
         }
@@ -125,7 +125,7 @@ fn problem(offsets: &[Offset]) -> Option<String> {
 }
 
 fn describe(one: &Offset) -> String {
-    let (seconds, side) = match one.offset {
+    let (seconds, side) = match one.ahead {
         behind @ ..0 => (seconds(-behind), "behind"),
         ahead => (seconds(ahead), "ahead of"),
     };
@@ -155,7 +155,7 @@ async fn read<'a>(
         let (time, precision) = milliseconds(shown.ok()?.stdout.trim())?;
         Some(Offset {
             node: node.name.clone(),
-            offset: time - i64::midpoint(before, after),
+            ahead: time - i64::midpoint(before, after),
             uncertainty: (after - before) / 2 + precision,
         })
     });
@@ -181,9 +181,9 @@ mod tests {
     use super::{Offset, milliseconds, problem};
 
     fn offsets(all: &[(&str, i64)]) -> Vec<Offset> {
-        let one = |(node, offset): &(&str, i64)| Offset {
+        let one = |(node, ahead): &(&str, i64)| Offset {
             node: (*node).into(),
-            offset: *offset,
+            ahead: *ahead,
             uncertainty: 100,
         };
         all.iter().map(one).collect()
@@ -218,7 +218,7 @@ mod tests {
     fn the_time_of_a_slow_connection_does_not_count() {
         let slow = Offset {
             node: "w1".into(),
-            offset: 33_000,
+            ahead: 33_000,
             uncertainty: 4_000,
         };
         assert_eq!(problem(&[slow]), None);

@@ -4,7 +4,7 @@ use crate::world::{Driver, Mgmt, Only, World};
 use crate::{headers, oracle, standard_response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use vnfm_core::Deployment;
 use vnfm_core::ports::SealingKeys as _;
 use vnfm_core::ports::{
-    Change, JournalRow, ProcessHistory, ScheduleRecord, Schedules as _, SecretJson, StepStatus,
-    Store, StoreError,
+    Change, JournalRow, ProcessHistory, ScheduleRecord, SecretJson, StepStatus, Store, StoreError,
 };
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_types::Schedule;

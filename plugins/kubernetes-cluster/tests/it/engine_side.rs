@@ -174,6 +174,15 @@ impl EngineSide {
                 "authUrl": "http://cloud.example/v3", "region": "RegionOne", "interface": "public",
                 "projectId": "project-1", "id": format!("id-of-{}", wanted.name), "secret": CLOUD_SECRET, "tag": "vnf-1",
             })),
+            HookCall::Outputs => Ok(json!({"service_subnet": "subnet-1"})),
+            HookCall::Cancelled => Ok(json!({ "cancelled": false })),
+            other => self.serve_files(other).await,
+        }
+    }
+
+    /// Serves the calls that concern stored files and the time.
+    async fn serve_files(&self, call: HookCall) -> Result<Value, PortError> {
+        match call {
             HookCall::Clock => Ok(json!({ "unixMilliseconds": RealClock.now().as_millisecond() })),
             HookCall::Files => Ok(json!({ "files": self.files.list(INSTANCE).await? })),
             HookCall::Fetch(host, file) => {
@@ -194,8 +203,6 @@ impl EngineSide {
                 self.files.remove(INSTANCE, &name).await?;
                 Ok(json!({}))
             }
-            HookCall::Outputs => Ok(json!({"service_subnet": "subnet-1"})),
-            HookCall::Cancelled => Ok(json!({ "cancelled": false })),
             other => Err(wrong_call(other.service(), "not in this lab")),
         }
     }
