@@ -235,7 +235,8 @@ impl<'a> Rotation<'a> {
         self.restart_in_turn("keep").await
     }
 
-    /// Restarts what reads at its start which CAs to trust, on one control-plane node after the other.
+    /// Restarts what reads at its start which CAs to trust: at the same time on one control-plane node, and one node after the
+    /// other.
     async fn restart_in_turn(&self, phase: &str) -> Result<(), DriverError> {
         for node in &self.plan.control_planes {
             let host = self.machine(node);
@@ -246,7 +247,7 @@ impl<'a> Rotation<'a> {
                 .copied()
                 .filter(|reader| components.contains(reader))
                 .collect();
-            self.restarts(host, phase).all(&readers).await?;
+            self.restarts(host, phase).together(&readers).await?;
         }
         Ok(())
     }

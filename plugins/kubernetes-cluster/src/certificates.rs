@@ -195,6 +195,28 @@ impl Restarts<'_> {
         Ok(())
     }
 
+    /// Restarts these components at the same time, except those that have been restarted with this label.
+    ///
+    /// # Errors
+    ///
+    /// `timed-out` if one is not Ready.
+    pub(crate) async fn together(&self, components: &[&str]) -> Result<(), DriverError> {
+        let mut left = Vec::new();
+        for component in components {
+            if !self.is_restarted(component).await? {
+                left.push(*component);
+            }
+        }
+        for component in &left {
+            let line = format!("restart {component} {}", self.id);
+            self.host.kubernetes(PHASE, &line).await?;
+        }
+        for component in left {
+            self.wait_for(component).await?;
+        }
+        Ok(())
+    }
+
     async fn wait_for(&self, component: &str) -> Result<(), DriverError> {
         let condition = format!(
             "`{component}` on `{}` to be Ready with its new certificates",

@@ -135,7 +135,12 @@ pub(crate) async fn back_up(
         return Err(failure);
     };
     let first = Machine::new(cx, plan, nodes[0]);
-    let is_stored = store_copy(&first, &name, (&snapshots[&nodes[0].name], params.keep)).await?;
+    let is_stored = store_copy(
+        &first,
+        &name,
+        (&snapshots[&nodes[0].name][&name], params.keep),
+    )
+    .await?;
     let shown: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
     let backup = json!({ "snapshot": name, "nodes": shown, "stored": is_stored });
     let nodes = crate::cluster::names(nodes);

@@ -15,6 +15,7 @@ const NEW: &str = "/etc/kubernetes/pki/vnfm-ca/ca.crt";
 const SIGNED: &str = "/etc/kubernetes/pki/vnfm-ca/signed";
 const OLD: &str = "/etc/kubernetes/pki/vnfm-old-ca.crt";
 const TRUSTED: &str = "/etc/kubernetes/pki/vnfm-new-ca.crt";
+const ETCD: &str = "/etc/kubernetes/manifests/etcd.yaml";
 /// The CA that has signed the kubelet's certificate; absent: the first one.
 const KUBELET_CA: &str = "/var/lib/kubelet/pki/ca";
 
@@ -101,7 +102,7 @@ fn sign(host: &Host) -> Result<String, String> {
             let name = &other.spec().name;
             violate(host, format!("`{name}` does not trust the CA that signs"));
         }
-        if other.disk().is_file(ADMIN) && !restarted(&other) {
+        if other.disk().is_file(ETCD) && !restarted(&other) {
             let name = &other.spec().name;
             let message =
                 format!("etcd of `{name}` does not trust etcd's new CA yet: not restarted");
