@@ -7,8 +7,8 @@
 //! kubelets  every kubelet gets a client certificate by the new CA                    │
 //! keep      every node trusts the new CAs alone; the keys of the old are deleted    ─┘
 //! ```
-//! After `trust`, `sign` and `keep`, etcd and what uses it restart on one control-plane node after the other, each Ready before
-//! the next: etcd never loses its quorum, and each of its members trusts the others whatever phase they are in.
+//! After `trust`, `sign` and `keep`, etcd and what uses it restart on one control-plane node after the other, Ready before
+//! the next node: etcd never loses its quorum, and each of its members trusts the others whatever phase they are in.
 //!
 //! `vnfm-ca.sh` does the work on a node, and each of its commands can be repeated. The last phase that has begun is a
 //! checkpoint, so that the attempt after a crash continues there. The API server shows the new CA's certificate by the old
