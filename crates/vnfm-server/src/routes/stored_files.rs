@@ -50,7 +50,7 @@ pub(super) async fn upload(
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
     body: Body,
-) -> HandlerResult<(StatusCode, axum::Json<StoredFile>)> {
+) -> HandlerResult<axum::Json<StoredFile>> {
     engine.store().instance(&tenant, &id).await?;
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -69,7 +69,7 @@ pub(super) async fn upload(
         return Err(refused);
     }
     let stored = files.complete(&id, &name, (local, None)).await;
-    Ok((StatusCode::CREATED, axum::Json(stored.map_err(problem)?)))
+    Ok(axum::Json(stored.map_err(problem)?))
 }
 
 /// Writes a body of this length to a file that exists.

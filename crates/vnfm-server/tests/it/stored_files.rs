@@ -23,7 +23,7 @@ async fn a_file_is_stored_listed_fetched_and_deleted_with_its_instance() {
     let file = format!("{files}/a.db.enc");
     assert_eq!(bench.get(&files).await.body, json!([]));
     let stored = put(&bench, &file, b"abc").await;
-    assert_eq!(stored.status, 201, "{stored:?}");
+    assert_eq!(stored.status, 200, "{stored:?}");
     let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(
         (&stored.body["bytes"], &stored.body["sha256"]),

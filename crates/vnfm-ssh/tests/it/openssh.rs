@@ -196,6 +196,7 @@ async fn a_file_of_another_size_is_not_copied() {
         assert_eq!(error.name(), "ssh.not-copied", "{error}");
         assert!(error.to_string().contains(words), "{error}");
     }
+    std::fs::write(at("local"), "another").unwrap();
     let error = ssh.send(&target, &copy("remote", 8)).await.unwrap_err();
     assert!(error.to_string().contains("got 7 of 8 bytes"), "{error}");
     assert_eq!(std::fs::read(at("remote")).unwrap(), b"seven b", "it stays");

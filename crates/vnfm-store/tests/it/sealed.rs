@@ -197,8 +197,8 @@ async fn a_rotation_reseals_everything_and_removes_the_old_key() {
     std::fs::copy(home.key_file(), &old).unwrap();
     assert_eq!(
         store.rotate().await.unwrap(),
-        8,
-        "seven secrets and the check of the key"
+        9,
+        "eight secrets and the check of the key"
     );
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let before = std::fs::read_to_string(&old).unwrap();
