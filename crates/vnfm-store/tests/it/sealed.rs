@@ -220,7 +220,7 @@ async fn a_rotation_reseals_everything_and_removes_the_old_key() {
     assert!(matches!(opened, Err(StoreError::Broken(_))));
     let store = home.open().await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.rotate().await.unwrap(), 8);
+    assert_eq!(store.rotate().await.unwrap(), 9);
 }
 
 #[tokio::test(flavor = "multi_thread")]
