@@ -222,7 +222,7 @@ impl<'a> Rotation<'a> {
             step(&host, "sign", "").await?;
             let components = host.kubernetes(PHASE, "components").await?;
             let components: Vec<_> = components.split_whitespace().collect();
-            self.restarts(host, "sign").all(&components).await?;
+            self.restarts(host, "sign").together(&components).await?;
         }
         Ok(())
     }
