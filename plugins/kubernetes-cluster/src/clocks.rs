@@ -7,8 +7,8 @@
 use crate::installer::PARALLEL_HOSTS;
 use crate::machine::Machine;
 use crate::plan::{Node, Plan};
-use vnfm_plugin_sdk::Object;
 use vnfm_plugin_sdk::prelude::*;
+use vnfm_plugin_sdk::{ErrorKind, Object};
 
 const PHASE: &str = "preflight";
 /// How far a clock may be from the VNFM's, and two clocks from each other, in milliseconds.
@@ -27,7 +27,7 @@ struct Offset {
 ///
 /// # Errors
 ///
-/// `clocks-differ`, with each host whose clock is wrong, and by how many seconds.
+/// `clocks-differ`, with each host whose clock is wrong, and by how many seconds; if a host stops responding meanwhile.
 pub(crate) async fn check<'a>(
     cx: &HookContext,
     plan: &Plan,
@@ -80,7 +80,7 @@ pub(crate) async fn check_joining<'a>(
 ///
 /// # Errors
 ///
-/// If the operation is being cancelled.
+/// If a host stops responding meanwhile.
 pub(crate) async fn show(
     cx: &HookContext,
     plan: &Plan,
@@ -146,22 +146,36 @@ async fn read<'a>(
 ) -> Result<Vec<Offset>, DriverError> {
     let reads = nodes.into_iter().map(|node| async move {
         let host = Machine::new(cx, plan, node);
-        if !host.answers().await {
-            return None;
+        if host.answers().await {
+            read_one(&host).await
+        } else {
+            Ok(None)
         }
-        let before = cx.unix_milliseconds().await.ok()?;
-        let shown = host.try_run(PHASE, "date +%s.%N", Secret::default()).await;
-        let after = cx.unix_milliseconds().await.ok()?;
-        let (time, precision) = milliseconds(shown.ok()?.stdout.trim())?;
-        Some(Offset {
-            node: node.name.clone(),
+    });
+    let mut offsets = Vec::new();
+    for read in join_all_limited(PARALLEL_HOSTS, reads).await {
+        offsets.extend(read?);
+    }
+    Ok(offsets)
+}
+
+/// The clock of a host; `None` if it, or the VNFM, does not tell the time.
+async fn read_one(host: &Machine<'_>) -> Result<Option<Offset>, DriverError> {
+    let before = match host.cx.unix_milliseconds().await {
+        Err(error) if error.kind == ErrorKind::Refused => return Ok(None),
+        before => before?,
+    };
+    let shown = host
+        .try_run(PHASE, "date +%s.%N", Secret::default())
+        .await?;
+    let after = host.cx.unix_milliseconds().await?;
+    Ok(
+        milliseconds(shown.stdout.trim()).map(|(time, precision)| Offset {
+            node: host.node.name.clone(),
             ahead: time - i64::midpoint(before, after),
             uncertainty: (after - before) / 2 + precision,
-        })
-    });
-    let read = join_all_limited(PARALLEL_HOSTS, reads).await;
-    cx.check_cancelled().await?;
-    Ok(read.into_iter().flatten().collect())
+        }),
+    )
 }
 
 /// The time that `date +%s.%N` prints, in milliseconds since 1970, and its precision: not every `date` knows `%N`.
