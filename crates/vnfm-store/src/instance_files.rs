@@ -50,7 +50,7 @@ const BAD_NAME: Code = Code {
 const ALTERED: Code = Code {
     name: "file.altered",
     kind: ErrorKind::Refused,
-    means: "the content of a file is not what it should be: it was truncated or changed",
+    means: "a file was truncated or changed",
     next: "use another file, or a copy of this one that is intact",
 };
 
