@@ -56,9 +56,10 @@ pub(super) async fn back_up(client: &Client, output: Output, backup: ClusterBack
     act(client, output, task, params).await?;
     let all = Clusters::read(client).await?;
     let (_, vnf) = all.find(&cluster)?;
-    let taken = vnf.pointer("/metadata/etcdBackup/snapshot");
-    let taken = taken.and_then(Value::as_str);
-    let name = taken.ok_or_else(|| local("the server shows no snapshot of this cluster"))?;
+    let files = stored(client, vnf).await?.into_iter();
+    let newest = files.max_by_key(|file| file["storedAt"].as_str().map(str::to_owned));
+    let name = newest.as_ref().and_then(|file| file["snapshot"].as_str());
+    let name = name.ok_or_else(|| local("the server has stored no snapshot of this cluster"))?;
     save(client, output, vnf, (name, &out)).await
 }
 
