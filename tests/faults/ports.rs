@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Code, CommandOutput, Declaration, DriverId, Effects, ErrorKind, Fence, HookDriverRef,
-    HookHost, HookRequest, HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers,
-    PinnedTarget, PortError, RemoteFile, SshCommand, StepStatus, StoreError, Watcher,
+    Change, Code, CommandOutput, Declaration, DriverId, Effects, ErrorKind, Fence, FileCopy,
+    HookDriverRef, HookHost, HookRequest, HostServices, HttpRequest, HttpResponse, MgmtDriver,
+    MgmtDrivers, PinnedTarget, PortError, RemoteFile, SshCommand, StepStatus, StoreError, Watcher,
 };
 use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
@@ -163,6 +163,34 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
         let host = self.probe.host(&target.host.server_id);
         let call = format!("ssh.put {host}: {}", without_ids(&file.path));
         let work = self.inner.ssh_put(target, file);
+        self.probe
+            .through(
+                (WITH_HOSTS, &call),
+                UPLOAD_TIMEOUT,
+                work,
+                Self::error(target),
+            )
+            .await
+    }
+
+    async fn ssh_fetch(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        let host = self.probe.host(&target.host.server_id);
+        let call = format!("ssh.fetch {host}");
+        let work = self.inner.ssh_fetch(target, copy);
+        self.probe
+            .through(
+                (WITH_HOSTS, &call),
+                UPLOAD_TIMEOUT,
+                work,
+                Self::error(target),
+            )
+            .await
+    }
+
+    async fn ssh_send(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        let host = self.probe.host(&target.host.server_id);
+        let call = format!("ssh.send {host}");
+        let work = self.inner.ssh_send(target, copy);
         self.probe
             .through(
                 (WITH_HOSTS, &call),

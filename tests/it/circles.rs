@@ -65,6 +65,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "plugin_uses",
         "policy_check",
         "restore_check",
+        "schedules",
         "snapshots",
         "subscriptions",
         "tenant",

@@ -13,6 +13,7 @@ fn all() -> Vec<(&'static str, &'static Code)> {
     with_crate("vnfm-core", vnfm_core::codes())
         .chain(with_crate("vnfm-memory", vnfm_memory::CODES.to_vec()))
         .chain(with_crate("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
+        .chain(with_crate("vnfm-store", vnfm_store::FILE_CODES.to_vec()))
         .chain(with_crate("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
         .chain(with_crate(
             "vnfm-kubernetes",

@@ -5,6 +5,7 @@
 //! | `bundles` | a site without internet access installs everything from one file |
 //! | `concurrent_clients` | many HTTP clients at once |
 //! | `cloud_integration` | a cluster with a login to its cloud |
+//! | `cluster_backups` | snapshots of etcd by schedule, stored with the server |
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `cluster_scale` | VNF-A is scaled under VNF-B |
 //! | `containers` | failures of containers, and of their removal |
@@ -35,6 +36,7 @@
 
 mod bundles;
 mod cloud_integration;
+mod cluster_backups;
 mod cluster_heal;
 mod cluster_scale;
 mod cluster_upgrade;

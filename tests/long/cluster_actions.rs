@@ -184,8 +184,30 @@ fn the_ca_is_replaced_while_pods_run() {
 /// Replaces the CA: every node trusts the new one alone, and pods that start afterwards reach the API server.
 fn rotate_ca(scenario: &Scenario) {
     let ca = |host| Host::new(&scenario.real, host).inside("cat /etc/kubernetes/pki/ca.crt");
+    refuse_other_clocks(scenario);
     let old = ca(HOSTS[0]);
+    let inner = |path: &str| {
+        let path = format!("cat /etc/kubernetes/pki/{path}");
+        Host::new(&scenario.real, HOSTS[0]).inside(&path)
+    };
+    let others = ["etcd/ca.crt", "front-proxy-ca.crt"];
+    let before = others.map(inner);
     scenario.act("rotate_ca", &json!({}));
+    for (path, old) in others.into_iter().zip(before) {
+        let new = inner(path);
+        let is_alone = new.matches("BEGIN CERTIFICATE").count() == 1;
+        assert!(new != old && is_alone, "{path}: {new}");
+    }
+    let issued = "cd /etc/kubernetes/pki
+        openssl verify -CAfile etcd/ca.crt etcd/server.crt etcd/peer.crt apiserver-etcd-client.crt
+        openssl verify -CAfile front-proxy-ca.crt front-proxy-client.crt
+        openssl s_client -connect 127.0.0.1:2379 -CAfile etcd/ca.crt </dev/null 2>/dev/null | openssl x509 -noout -issuer";
+    let issued = Host::new(&scenario.real, HOSTS[0]).inside(issued);
+    println!("{issued}");
+    assert!(
+        issued.contains("etcd-ca-") && !issued.contains("error"),
+        "{issued}"
+    );
     let new = ca(HOSTS[0]);
     assert!(new != old && new.matches("BEGIN CERTIFICATE").count() == 1);
     let issuer = "openssl x509 -noout -issuer -in /var/lib/kubelet/pki/kubelet-client-current.pem";
@@ -211,6 +233,89 @@ fn rotate_ca(scenario: &Scenario) {
     );
 }
 
+/// A host whose clock is five minutes behind: the rotation is refused, and nothing has changed. Hosts share the machine's clock, so
+/// that a program in front of `date` shows another time.
+fn refuse_other_clocks(scenario: &Scenario) {
+    let host = Host::new(&scenario.real, HOSTS[1]);
+    let shown = "#!/bin/sh\nexec /bin/date -d '-300 seconds' \"$@\"\n";
+    host.run_script_with_input(
+        "cat >/usr/local/bin/date; chmod 755 /usr/local/bin/date",
+        shown,
+    );
+    let (op, error) = scenario.fails(&json!({ "cluster_action": "rotate_ca" }), "");
+    assert_eq!(error["code"], "clocks-differ", "{error:#}");
+    let detail = error["detail"].as_str().unwrap();
+    println!("{detail}");
+    assert!(detail.contains(&HOSTS[1].to_lowercase()), "{detail}");
+    assert!(detail.contains("s behind the VNFM"), "{detail}");
+    scenario
+        .testbed
+        .server
+        .run(&["op", "rollback", &op, "--watch"]);
+    host.inside("rm /usr/local/bin/date");
+}
+
+impl Scenario {
+    /// Runs an action that must fail; its operation, and its error.
+    fn fails(&self, params: &Value, what: &str) -> (String, Value) {
+        let body = json!({ "changeStateTo": "STARTED", "additionalParams": params });
+        let op = self.testbed.begin(VNF_A, "operate", &body);
+        let end = self.testbed.server.ended(&op, LIMIT);
+        assert_eq!(end["operationState"], "FAILED_TEMP", "{what}: {end:#}");
+        (op, end["error"].clone())
+    }
+
+    /// The snapshots with the server.
+    fn stored(&self) -> Vec<String> {
+        let listed = self.testbed.server.ctl(&["cluster", "backups", VNF_A]);
+        let listed = listed.as_array().unwrap().iter();
+        let names = listed.map(|one| one["snapshot"].as_str().unwrap().to_owned());
+        names.collect()
+    }
+
+    /// Saves the snapshot to a folder, loses it on the host, and tries to restore what is not it.
+    fn refuse_damaged(&self, name: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let server = &self.testbed.server;
+        server.ctl(&["cluster", "backups", VNF_A, "--save", name, "--out", path]);
+        let content = std::fs::read(folder.path().join(format!("{name}.db.enc"))).unwrap();
+        println!("a snapshot of {} bytes", content.len());
+        let host = Host::new(&self.real, HOSTS[0]);
+        host.inside("rm -r /var/lib/vnfm/etcd");
+        let etcd = "pgrep -x etcd";
+        let before = host.inside(etcd);
+        let mut altered = content.clone();
+        altered[content.len() / 2] ^= 1;
+        let half = &content[..content.len() / 2 / 16 * 16];
+        for (number, content) in [(1, &altered[..]), (2, half), (3, b"none")] {
+            let damaged = format!("{}-20260101T00000{number}Z", &name[..12]);
+            let file = folder.path().join(format!("{damaged}.db.enc"));
+            std::fs::write(&file, content).unwrap();
+            let words = [
+                "cluster",
+                "restore",
+                VNF_A,
+                "--from",
+                file.to_str().unwrap(),
+                "--watch",
+            ];
+            let refused = server.run_with_input(&words, PASSPHRASE);
+            println!("{}", refused.stderr);
+            assert!(refused.code != 0, "{refused:?}");
+            let ops = server.ctl(&["op", "list"]);
+            let mut ops = ops.as_array().unwrap().iter();
+            let failed = ops
+                .find(|op| op["operationState"] == "FAILED_TEMP")
+                .unwrap();
+            let failed = failed["id"].as_str().unwrap();
+            let undone = server.run(&["op", "rollback", failed, "--watch"]);
+            assert_eq!(undone.code, 0, "{undone:?}");
+        }
+        assert_eq!(host.inside(etcd), before, "etcd was not touched");
+    }
+}
+
 fn back_up_and_restore(scenario: &Scenario, next: &Path, master: &str) {
     scenario.import(HOSTS[0], &next.join("images"));
     let note = |text: &str| {
@@ -232,6 +337,8 @@ fn back_up_and_restore(scenario: &Scenario, next: &Path, master: &str) {
     println!("{snapshots:?}");
     let name = snapshots.keys().next().unwrap().clone();
     note("after");
+    assert_eq!(scenario.stored(), [name.as_str()]);
+    scenario.refuse_damaged(&name);
     scenario.act(
         "restore",
         &json!({ "etcd_passphrase": PASSPHRASE, "etcd_snapshot": name }),

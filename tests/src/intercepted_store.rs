@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
-    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
-    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
+    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, ScheduleRecord,
+    Schedules, SecretJson, SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord,
+    VimUse, VolumeRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -89,6 +91,20 @@ impl<I: Intercept> Intercepted<I> {
         work: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
         self.call(StoreCall::Read, work).await
+    }
+}
+
+#[async_trait]
+impl<I: Intercept> Schedules for Intercepted<I> {
+    async fn schedule(&self, tenant: &str, id: &str) -> Result<ScheduleRecord, StoreError> {
+        self.read(self.inner.schedule(tenant, id)).await
+    }
+    async fn due_schedules(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<ScheduleRecord>, StoreError> {
+        self.read(self.inner.due_schedules(now, limit)).await
     }
 }
 

@@ -12,7 +12,7 @@ mod vnfs;
 mod volumes;
 
 pub use bundles::{Bundle, CreateBundle, InstallBundle};
-pub use clusters::{Cluster, ClusterTask, RollingTask, Rotation, Upgrade};
+pub use clusters::{Cluster, ClusterBackup, ClusterTask, Interval, RollingTask, Rotation, Upgrade};
 pub use links::{Link, LinkCreation};
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};

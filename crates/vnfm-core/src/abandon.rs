@@ -83,6 +83,7 @@ impl Engine {
         if let Some(live) = op.and_then(|op| self.context.live.get(&op.op.id)) {
             live.cancel(CancelMode::Forceful);
         }
+        self.remove_files(id).await;
         Ok(())
     }
 

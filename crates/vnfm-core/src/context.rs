@@ -8,8 +8,8 @@ use crate::exclusive::Exclusion;
 use crate::in_progress::InProgress;
 use crate::limits::Limits;
 use crate::ports::{
-    Change, Clock, HostServices, MgmtDrivers, Nfvo, NoopObserver, Observer, Packages, Schemas,
-    Store,
+    Change, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoInstanceFiles, NoopObserver,
+    Observer, Packages, Schemas, Store,
 };
 use crate::running_ops::RunningOps;
 use crate::vim_limiter::VimLimiter;
@@ -36,6 +36,8 @@ pub struct Context {
     /// Owner string of the claims of this process.
     pub(crate) owner: Arc<str>,
     pub(crate) observer: Arc<dyn Observer>,
+    /// Files that are stored with instances.
+    pub(crate) files: Arc<dyn InstanceFiles>,
     limits: Arc<RwLock<Limits>>,
     /// Limits concurrent calls per VIM, over all operations.
     pub(crate) call_slots: Arc<VimLimiter>,
@@ -58,6 +60,7 @@ impl Context {
             live: Arc::default(),
             owner: uuid::Uuid::new_v4().to_string().into(),
             observer: Arc::new(NoopObserver),
+            files: Arc::new(NoInstanceFiles),
             limits: Arc::default(),
             call_slots: Arc::default(),
             operation_slots: Arc::default(),

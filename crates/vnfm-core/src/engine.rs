@@ -15,8 +15,8 @@ use crate::drivers::Drivers;
 use crate::lcm::{self, Driven, Operation};
 use crate::limits::Limits;
 use crate::ports::{
-    Claim, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Observer, Packages, Schemas, Store,
-    StoreError,
+    Claim, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoSchemas, Observer, Packages,
+    Schemas, Store, StoreError,
 };
 use crate::refusal::Refusal;
 use crate::static_plugins::{NoHostServices, StaticPlugins};
@@ -101,6 +101,18 @@ impl Engine {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.context.observer = observer;
         self
+    }
+
+    /// Stores the files of hooks in `files` from now on; without, hooks cannot store any.
+    #[must_use]
+    pub fn with_files(mut self, files: Arc<dyn InstanceFiles>) -> Self {
+        self.context.files = files;
+        self
+    }
+
+    /// The files that are stored with instances.
+    pub fn files(&self) -> &dyn InstanceFiles {
+        &*self.context.files
     }
 
     /// For a client of this VNF LCM version: operations begun here link to resources of that

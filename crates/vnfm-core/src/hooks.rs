@@ -9,6 +9,7 @@ mod host;
 mod mgmt_driver;
 mod parameters;
 mod pinning;
+mod stored_files;
 
 pub(crate) use bounds::{CheckpointSizes, check_effects};
 pub(crate) use credentials::{
@@ -29,4 +30,6 @@ pub(crate) const CODES: &[&Code] = &[
     &bounds::TOO_MUCH,
     &credentials::NO_CREDENTIALS,
     &crate::ports::REPLACED,
+    &crate::ports::NO_FILES,
+    &stored_files::TOO_LARGE,
 ];

@@ -103,13 +103,18 @@ impl Engine {
         };
         // Written unchanged, so that exactly the version that was read is deleted.
         let unchanged = Change::PutInstance(Box::new(record));
-        Ok(self
-            .store()
-            .write(
-                None,
-                vec![unchanged, remove, Change::Outbox(Box::new(event))],
-            )
-            .await?)
+        let changes = vec![unchanged, remove, Change::Outbox(Box::new(event))];
+        self.store().write(None, changes).await?;
+        self.remove_files(id).await;
+        Ok(())
+    }
+
+    /// Removes what hooks have stored with an instance that does not exist any more. Nobody can list it any more, so that a
+    /// failure is only logged.
+    pub(crate) async fn remove_files(&self, id: &str) {
+        if let Err(error) = self.files().remove_all(id).await {
+            tracing::warn!(vnf = id, %error, "the files of a deleted VNF instance are still on the disk");
+        }
     }
 
     /// Accepts an instantiation and returns its occurrence's id; see [`lcm::instantiate`].

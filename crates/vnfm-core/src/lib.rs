@@ -48,6 +48,7 @@ mod redact;
 mod refusal;
 mod restore_check;
 mod running_ops;
+mod schedules;
 mod snapshots;
 mod static_plugins;
 mod subscriptions;

@@ -240,6 +240,11 @@ pub(crate) const BAD_POLICY: Code = refused(
     "a member of the policy is out of range",
     "use a value within the range that the message names",
 );
+pub(crate) const BAD_SCHEDULE: Code = refused(
+    "request.bad-schedule",
+    "the interval of the schedule is out of range",
+    "use an interval within the range that the message names",
+);
 pub(crate) const BAD_SCALE: Code = refused(
     "request.scale",
     "the VNFD or the size of the instance does not allow this scaling",
@@ -330,6 +335,7 @@ pub(crate) const CODES: &[&Code] = &[
     &PACKAGE_CHANGE,
     &BAD_PARAMETERS,
     &BAD_POLICY,
+    &BAD_SCHEDULE,
     &BAD_SCALE,
     &NOT_SUPPORTED,
     &UNKNOWN_VNFC,

@@ -1,9 +1,9 @@
 //! Ports filled with what is linked into the program, or with nothing.
 
 use crate::ports::{
-    Code, CommandOutput, Declaration, DriverVersion, ErrorKind, HookDriverRef, HostServices,
-    HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PinnedTarget, PortError, RemoteFile,
-    SshCommand, Watcher,
+    Code, CommandOutput, Declaration, DriverVersion, ErrorKind, FileCopy, HookDriverRef,
+    HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PinnedTarget, PortError,
+    RemoteFile, SshCommand, Watcher,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -78,6 +78,12 @@ impl HostServices for NoHostServices {
     }
     async fn ssh_put(&self, to: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
         Self::refuse(format!("put `{}` on {}", file.path, to.host.address))
+    }
+    async fn ssh_fetch(&self, from: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        Self::refuse(format!("copy `{}` from {}", copy.remote, from.host.address))
+    }
+    async fn ssh_send(&self, to: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        Self::refuse(format!("copy `{}` to {}", copy.remote, to.host.address))
     }
     async fn ssh_wait(&self, to: &PinnedTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
         Self::refuse(format!("log in at {}", to.host.address))

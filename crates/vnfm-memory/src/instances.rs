@@ -154,6 +154,7 @@ pub(crate) fn abandon(
 /// Removes an instance with all its data.
 fn forget(state: &mut State, id: &str) {
     state.instances.remove(&id.to_owned());
+    state.schedules.remove(&id.to_owned());
     state.host_keys.remove_if(|_, (instance, _)| instance == id);
     vims::remove_uses(state, id);
 }

@@ -22,6 +22,7 @@ mod ops;
 mod packages;
 mod packages_and_outbox;
 mod quotas;
+mod schedules;
 mod snapshots;
 mod state;
 mod store;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
     ChangeCounters, InstanceLocation, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow,
-    PackageRecord, PinnedHost, QuotaResource, SecretJson, SnapshotRecord, StoreError,
-    SubscriptionRecord, VimRecord, VolumeRecord,
+    PackageRecord, PinnedHost, QuotaResource, ScheduleRecord, SecretJson, SnapshotRecord,
+    StoreError, SubscriptionRecord, VimRecord, VolumeRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
@@ -72,6 +72,8 @@ pub(crate) struct State {
     /// Tenant by instance and link.
     pub(crate) link_uses: Table<(String, String), String>,
     pub(crate) volumes: Table<Owned, VolumeRecord>,
+    /// By instance.
+    pub(crate) schedules: Table<String, ScheduleRecord>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
@@ -88,7 +90,7 @@ pub(crate) struct State {
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
         each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
-            outbox events event_numbers reservations package_sizes snapshots links link_uses volumes subscriptions audit tombstones host_keys counters)
+            outbox events event_numbers reservations package_sizes snapshots links link_uses volumes schedules subscriptions audit tombstones host_keys counters)
     };
     ($state:ident, $does:ident, $($table:ident)+) => {
         ($($state.$table.$does(),)+)

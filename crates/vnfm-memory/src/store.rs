@@ -76,7 +76,7 @@ impl MemoryStore {
 
     /// A panic elsewhere leaves consistent data: an incomplete list of changes was not committed, and the
     /// next write rolls it back.
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

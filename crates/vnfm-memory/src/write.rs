@@ -1,7 +1,9 @@
 //! A list of changes is applied completely or not at all: each change to the table that it concerns.
 
 use crate::state::State;
-use crate::{instances, links, ops, packages_and_outbox, quotas, snapshots, vims, volumes};
+use crate::{
+    instances, links, ops, packages_and_outbox, quotas, schedules, snapshots, vims, volumes,
+};
 use jiff::Timestamp;
 use vnfm_core::ports::{Change, Fence, StoreError};
 
@@ -83,8 +85,15 @@ impl State {
         }
     }
 
+    /// Retained volumes and schedules.
     fn apply_volumes(&mut self, change: Change) -> Result<(), StoreError> {
         match change {
+            Change::SetSchedule(record) => schedules::set(self, *record),
+            Change::PutSchedule(record) => schedules::put(self, *record),
+            Change::RemoveSchedule {
+                tenant,
+                instance_id,
+            } => schedules::remove(self, &tenant, &instance_id),
             Change::AddVolume(record) => {
                 volumes::add(self, *record);
                 Ok(())

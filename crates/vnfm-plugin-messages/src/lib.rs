@@ -33,7 +33,7 @@ pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
 pub use request::{Artifact, Dependent, HookRequest, Instance, RegisteredVim, ScriptProtocol};
 pub use secret::Secret;
-pub use ssh::{Command, FileUpload, Output, SshTarget};
+pub use ssh::{Command, FileTransfer, FileUpload, Output, SshTarget, StoredFile};
 
 /// A JSON object, such as `metadata` or `additionalParams`.
 ///

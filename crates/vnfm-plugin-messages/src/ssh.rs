@@ -241,6 +241,83 @@ impl std::fmt::Debug for FileUpload {
     }
 }
 
+/// A file that is copied between a host and the files that the VNFM stores with the instance. Its content does not pass through
+/// the plugin.
+///
+/// ```
+/// use vnfm_plugin_sdk::messages::FileTransfer;
+///
+/// let transfer = FileTransfer::new("backup.enc", "/var/backups/backup.enc").expecting(7, "0a1b…");
+/// assert_eq!((transfer.name.as_str(), transfer.bytes), ("backup.enc", 7));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FileTransfer {
+    /// Name of the stored file: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// Absolute path on the host.
+    pub path: String,
+    /// Whether root reads or writes it on the host, with `sudo -n`.
+    #[serde(default)]
+    pub sudo: bool,
+    /// Size in bytes that the file on the host must have; not used when a stored file is sent.
+    #[serde(default)]
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal that the content must have; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl FileTransfer {
+    /// A transfer as the user of the login.
+    pub fn new(name: impl Into<String>, path: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            path: path.into(),
+            sudo: false,
+            bytes: 0,
+            sha256: None,
+        }
+    }
+
+    /// Reads or writes the file as root.
+    #[must_use]
+    pub fn sudo(mut self) -> Self {
+        self.sudo = true;
+        self
+    }
+
+    /// Sets the size and the SHA-256 that the content must have.
+    #[must_use]
+    pub fn expecting(mut self, bytes: u64, sha256: impl Into<String>) -> Self {
+        self.bytes = bytes;
+        self.sha256 = Some(sha256.into());
+        self
+    }
+}
+
+/// A file that the VNFM stores with the instance.
+///
+/// ```
+/// use vnfm_plugin_sdk::messages::StoredFile;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let file: StoredFile = from_value(json!({"name": "backup.enc", "bytes": 7, "sha256": "0a1b"})).unwrap();
+/// assert_eq!(file.bytes, 7);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct StoredFile {
+    /// Name of the file, unique in the instance.
+    pub name: String,
+    /// Size, in bytes.
+    pub bytes: u64,
+    /// SHA-256 of the content, in hexadecimal.
+    pub sha256: String,
+}
+
 /// The result of a command.
 ///
 /// ```

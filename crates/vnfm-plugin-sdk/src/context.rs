@@ -2,17 +2,16 @@
 
 use crate::error::{DriverError, ErrorKind, ServiceError};
 use crate::http::{HttpRequest, HttpResponse};
-use crate::ssh::{Ssh, SshTarget};
+#[doc(no_inline)]
+pub use crate::join::{JoinAll, join_all_limited};
+use crate::ssh::{Ssh, SshTarget, StoredFile};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
 use vnfm_plugin_messages::{Credential, CredentialRequest, Object};
@@ -226,6 +225,45 @@ impl HookContext {
     /// If the VIM does not respond.
     pub async fn outputs(&self) -> Result<Object, ServiceError> {
         self.call("vim.outputs", json!({})).await
+    }
+
+    /// The files that [`Ssh::fetch`] has stored with the instance, in this operation or an earlier one, ordered by name.
+    ///
+    /// # Errors
+    ///
+    /// If the VNFM's disk cannot be read.
+    pub async fn stored_files(&self) -> Result<Vec<StoredFile>, ServiceError> {
+        let mut response: Value = self.call("file.list", json!({})).await?;
+        serde_json::from_value(response["files"].take())
+            .map_err(|error| ServiceError::new("file.list", ErrorKind::Broken, error.to_string()))
+    }
+
+    /// Removes a file that is stored with the instance; succeeds if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the VNFM's disk cannot be written.
+    pub async fn remove_file(&self, name: &str) -> Result<(), ServiceError> {
+        let request = json!({ "name": name });
+        self.call::<Value>("file.remove", request).await.map(|_| ())
+    }
+
+    /// The VNFM's time, in milliseconds since 1970.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let now = block_on(TestHost::new().context().unix_milliseconds()).unwrap();
+    /// assert_eq!(now, 1_796_040_000_000);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the host does not have this service.
+    pub async fn unix_milliseconds(&self) -> Result<i64, ServiceError> {
+        let response: Value = self.call("clock", json!({})).await?;
+        let time = response["unixMilliseconds"].as_i64();
+        time.ok_or_else(|| ServiceError::new("clock", ErrorKind::Broken, "it returned no time"))
     }
 
     /// Reports progress to the operator; `percent` above 100 counts as 100. Errors are ignored.
@@ -446,55 +484,4 @@ struct Done<T> {
 pub(crate) fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError> {
     serde_json::to_value(value)
         .map_err(|error| ServiceError::new(service, ErrorKind::Broken, error.to_string()))
-}
-
-/// Runs futures concurrently, at most `limit` at a time. Results are in the order of the futures; one that fails
-/// does not stop the others.
-///
-/// ```
-/// use vnfm_plugin_sdk::join_all_limited;
-/// use vnfm_plugin_sdk::testkit::block_on;
-///
-/// let squares = join_all_limited(2, (1..=3).map(|n| async move { n * n }));
-/// assert_eq!(block_on(squares), [1, 4, 9]);
-/// ```
-pub fn join_all_limited<F: Future>(limit: usize, work: impl IntoIterator<Item = F>) -> JoinAll<F> {
-    // Collected eagerly: with a lazy iterator in its type, the future would not be `Send` for many closures.
-    let work: Vec<F> = work.into_iter().collect();
-    JoinAll {
-        results: Box::pin(stream::iter(work).buffered(limit.max(1)).collect()),
-    }
-}
-
-type Results<F> = stream::Collect<
-    stream::Buffered<stream::Iter<std::vec::IntoIter<F>>>,
-    Vec<<F as Future>::Output>,
->;
-
-/// The future of [`join_all_limited`]: the results, in the order of the inputs.
-///
-/// ```
-/// use vnfm_plugin_sdk::testkit::block_on;
-/// use vnfm_plugin_sdk::{JoinAll, join_all_limited};
-///
-/// let both: JoinAll<_> = join_all_limited(2, ["a", "b"].map(std::future::ready));
-/// assert_eq!(block_on(both), ["a", "b"]);
-/// ```
-#[must_use = "nothing runs until it is awaited"]
-pub struct JoinAll<F: Future> {
-    results: Pin<Box<Results<F>>>,
-}
-
-impl<F: Future> std::fmt::Debug for JoinAll<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("JoinAll")
-    }
-}
-
-impl<F: Future> Future for JoinAll<F> {
-    type Output = Vec<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.results.as_mut().poll(context)
-    }
 }

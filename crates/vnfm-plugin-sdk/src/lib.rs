@@ -65,13 +65,15 @@ pub mod context;
 pub mod driver;
 pub mod error;
 mod ffi;
+mod join;
 pub mod ssh;
 pub mod testkit;
 
-pub use context::{HookContext, JoinAll, Level, join_all_limited};
+pub use context::{HookContext, Level};
 pub use driver::{Export, Hooks, MgmtDriver, NoConfig, NoParams};
 pub use error::{MEANINGS, Meaning};
 pub use ffi::{plugin, static_driver};
+pub use join::{JoinAll, join_all_limited};
 pub use ssh::{Ssh, Upload};
 pub use vnfm_plugin_messages::{self as messages, http, secret};
 #[doc(inline)]

@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 #[doc(inline)]
-pub use vnfm_plugin_messages::ssh::{Command, FileUpload, Output, SshTarget, full_seconds};
+pub use vnfm_plugin_messages::ssh::{
+    Command, FileTransfer, FileUpload, Output, SshTarget, StoredFile, full_seconds,
+};
 
 /// A file to upload to a host. The upload is atomic: the file is replaced completely or not at all.
 ///
@@ -129,6 +131,40 @@ impl Ssh {
         result
             .map(|_| ())
             .map_err(|error| self.driver_error("upload", error))
+    }
+
+    /// Copies a file from the host, and stores it with the instance: it outlives the host. A file of another size or SHA-256 is
+    /// not stored.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::messages::FileTransfer;
+    /// use vnfm_plugin_sdk::SshTarget;
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let cx = TestHost::new().context();
+    /// let ssh = cx.ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+    /// let backup = FileTransfer::new("backup.enc", "/var/backups/backup.enc");
+    /// block_on(ssh.fetch(&backup.clone().expecting(7, "0a1b"))).unwrap();
+    /// assert_eq!(block_on(cx.stored_files()).unwrap()[0].bytes, 7);
+    /// block_on(ssh.send(&backup)).unwrap();
+    /// block_on(cx.remove_file("backup.enc")).unwrap();
+    /// assert!(block_on(ssh.send(&backup)).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Ssh::run`]; if the content is another, or the VNFM's disk has no room for it.
+    pub async fn fetch(&self, file: &FileTransfer) -> Result<StoredFile, ServiceError> {
+        self.call("file.fetch", file).await
+    }
+
+    /// Copies a file that is stored with the instance to the host, with mode 0600; replaces an existing one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ssh::run`]; if there is no such file, or the host cannot write it.
+    pub async fn send(&self, file: &FileTransfer) -> Result<StoredFile, ServiceError> {
+        self.call("file.send", file).await
     }
 
     /// Waits until a login succeeds.

@@ -30,6 +30,7 @@ use crate::nfvo::Nfvo;
 use crate::onboarding;
 use crate::readiness::Readiness;
 use crate::routes;
+use crate::schedules;
 use crate::secrets::Rotation;
 use crate::state::{App, AppState};
 use crate::supervisor::Supervisor;
@@ -240,8 +241,15 @@ impl BackgroundTasks {
         let supervisor = &app.instrumentation.supervisor;
         let driving = supervisor.run(
             "driving of operations",
-            drive::run(engine.clone(), self.clock, app.wake.clone(), stopped),
+            drive::run(
+                engine.clone(),
+                self.clock.clone(),
+                app.wake.clone(),
+                stopped,
+            ),
         );
+        let (clock, wake) = (self.clock.clone(), app.wake.clone());
+        let scheduling = schedules::run(engine.clone(), clock, wake, maintenance.clone());
         let pruning = prune(maintenance, self.prune_interval);
         let following = async {
             match &app.nfvo_packages {
@@ -259,6 +267,7 @@ impl BackgroundTasks {
         tokio::select! {
             _ = driving => {}
             () = supervisor.run_forever("pruning", pruning) => {}
+            () = supervisor.run_forever("scheduled operations", scheduling) => {}
             () = supervisor.run_forever("notifier", self.notifier.run()) => {}
             () = supervisor.run_forever("subscription at the NFVO", following) => {}
             () = supervisor.run_forever("following of VIMs", following_vims) => {}

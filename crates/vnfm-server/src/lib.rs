@@ -81,6 +81,7 @@ mod readiness;
 mod request_tracing;
 mod route_match;
 mod routes;
+mod schedules;
 mod secrets;
 mod settings_file;
 mod signatures;

@@ -25,7 +25,7 @@ use vnfm_core::ports::{
 use vnfm_store::PackageDir;
 
 /// Default minimum of free bytes, for operations in progress.
-const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
+pub(crate) const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 /// Delay of the first pruning after the start.
 const FIRST_PRUNE_DELAY: Duration = Duration::from_mins(1);
 

@@ -59,6 +59,13 @@ pub(crate) const NOT_WRITTEN: Code = Code {
     means: "the host could not write the file",
     next: "check the path, the free space, and that the user may use `sudo` without a password",
 };
+/// A file was not copied between a host and the local disk.
+pub(crate) const NOT_COPIED: Code = Code {
+    name: "ssh.not-copied",
+    kind: ErrorKind::Unavailable,
+    means: "a file was not copied completely between the host and the disk of the VNFM",
+    next: "check the free space on both sides, and that the file is not changed meanwhile, then retry",
+};
 /// The host accepts the login but runs no commands.
 pub(crate) const NO_COMMANDS: Code = Code {
     name: "ssh.no-commands",
@@ -77,6 +84,7 @@ pub const CODES: &[&Code] = &[
     &LOST,
     &TOO_SLOW,
     &NOT_WRITTEN,
+    &NOT_COPIED,
     &NO_COMMANDS,
 ];
 

@@ -12,11 +12,13 @@
 //! | `pool.rs` | connections that are reused between calls |
 //! | `run.rs` | one command: separate, bounded outputs, exit code, deadline, cancellation by drop |
 //! | `put.rs` | one file, written atomically |
+//! | `copy.rs` | one file between a host and the local disk, in bounded memory |
 //! | `wait.rs` | what a wait for a login reports |
 //!
 //! Types of the SSH library are private; errors are those of the core. Authorization and HTTP are not here.
 
 mod connect;
+mod copy;
 mod errors;
 mod host_keys;
 mod output;
@@ -32,7 +34,9 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
-use vnfm_core::ports::{CommandOutput, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher};
+use vnfm_core::ports::{
+    CommandOutput, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher,
+};
 use vnfm_outbound::Destinations;
 use wait::Reports;
 
@@ -56,6 +60,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a refused login is attributed to a booting host that has not created its users yet.
 const LOGIN_SETUP_PERIOD: Duration = Duration::from_secs(30);
+/// Timeout for copying one file.
+const COPY_TIMEOUT: Duration = Duration::from_hours(1);
 /// Timeout for writing one file.
 const PUT_TIMEOUT: Duration = Duration::from_mins(10);
 
@@ -87,7 +93,8 @@ impl Ssh {
                 target.host.address
             ),
             line,
-            stdin: command.stdin.reveal().as_bytes().to_vec(),
+            stdin: run::Input::Bytes(command.stdin.reveal().as_bytes().to_vec()),
+            stdout: None,
         };
         let limit = Duration::from_secs(u64::from(command.deadline_seconds));
         run::run_within(&self.pool, target, job, limit).await
@@ -100,6 +107,24 @@ impl Ssh {
     /// As [`Ssh::run`], and `Refused` if the host cannot write the file.
     pub async fn put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
         put::put(&self.pool, target, file, PUT_TIMEOUT).await
+    }
+
+    /// Copies a file of `target` to the local disk, in bounded memory. The local file exists already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ssh::run`], and `Unavailable` if the file has another size or cannot be read or written.
+    pub async fn fetch(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        copy::fetch(&self.pool, target, copy, COPY_TIMEOUT).await
+    }
+
+    /// Copies a local file to `target`, in bounded memory: there it has the old content or the new one, never a part.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Ssh::fetch`].
+    pub async fn send(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        copy::send(&self.pool, target, copy, COPY_TIMEOUT).await
     }
 
     /// Waits until a command can be run on `target`, and tells `watcher` why it cannot yet.
@@ -124,7 +149,8 @@ impl Ssh {
             let job = run::Job {
                 action: format!("log in to `{}`", target.host.address),
                 line: PROBE_COMMAND.into(),
-                stdin: Vec::new(),
+                stdin: run::Input::Bytes(Vec::new()),
+                stdout: None,
             };
             let limit = PROBE_TIMEOUT.min(
                 deadline

@@ -2,7 +2,7 @@
 
 use crate::errors::NOT_WRITTEN;
 use crate::pool::Pool;
-use crate::run::{Job, command_line, run_within};
+use crate::run::{Input, Job, command_line, run_within};
 use shell_words::quote;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,12 @@ const SCRIPT: &str = r#"set -e; umask 077; d=${1%/*}; [ -z "$d" ] || mkdir -p "$
 trap 'rm -f "$t"' EXIT; trap '' PIPE; trap 'exit 1' HUP INT TERM; cat >"$t"; n=$(wc -c <"$t")
 [ "$n" -eq "$3" ] || { echo "got $n of $3 bytes" >&2; exit 1; }
 chmod "$2" "$t"; mv -f "$t" "$1""#;
+
+/// The command that writes its standard input of `length` bytes to `path`.
+pub(crate) fn put_line(path: &str, mode: &str, length: u64) -> String {
+    let (script, path) = (quote(SCRIPT), quote(path));
+    format!("sh -c {script} vnfm-put {path} {mode} {length}")
+}
 
 /// Writes `file` on `target` within `limit`.
 pub(crate) async fn put(
@@ -40,17 +46,13 @@ pub(crate) async fn put(
             file.mode
         )));
     }
-    let line = format!(
-        "sh -c {} vnfm-put {} {} {}",
-        quote(SCRIPT),
-        quote(&file.path),
-        file.mode,
-        file.content.len(),
-    );
+    let length = file.content.len() as u64;
+    let line = put_line(&file.path, &file.mode, length);
     let job = Job {
         action: action.clone(),
         line: command_line(&target.host, &line, file.sudo),
-        stdin: file.content.clone(),
+        stdin: Input::Bytes(file.content.clone()),
+        stdout: None,
     };
     let output = run_within(pool, target, job, limit).await?;
     if output.exit_code != 0 {

@@ -1,7 +1,7 @@
 //! Runs one command: separate, bounded outputs, exit code, deadline, cancellation by drop.
 
 use crate::connect::InUse;
-use crate::errors::{self, LOST, NO_COMMANDS};
+use crate::errors::{self, LOST, NO_COMMANDS, NOT_COPIED};
 use crate::output::BoundedOutput;
 use crate::pool::Pool;
 use russh::client::Msg;
@@ -10,6 +10,8 @@ use shell_words::quote;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use vnfm_core::ports::{CommandOutput, PinnedTarget, PortError, SshTarget};
@@ -24,7 +26,40 @@ pub(crate) struct Job {
     /// The line for the login shell.
     pub(crate) line: String,
     /// Sent to its standard input.
-    pub(crate) stdin: Vec<u8>,
+    pub(crate) stdin: Input,
+    /// Receives its standard output; `None`: memory, whose middle is left out if it is too long.
+    pub(crate) stdout: Option<LocalFile>,
+}
+
+/// The standard input of a command.
+pub(crate) enum Input {
+    Bytes(Vec<u8>),
+    File(File),
+}
+
+/// A local file that receives the output of a command.
+pub(crate) struct LocalFile {
+    pub(crate) file: File,
+    /// How many bytes it may still receive.
+    pub(crate) left: u64,
+}
+
+impl LocalFile {
+    async fn push(&mut self, data: &[u8]) -> Result<(), String> {
+        let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        self.left = (self.left.checked_sub(length)).ok_or("the file is longer than it was")?;
+        let written = self.file.write_all(data).await;
+        written.map_err(|error| format!("the local file cannot be written: {error}"))
+    }
+
+    /// Ends the file, which must be complete.
+    async fn end(&mut self) -> Result<(), String> {
+        if self.left > 0 {
+            return Err(format!("{} bytes are missing", self.left));
+        }
+        let flushed = self.file.flush().await;
+        flushed.map_err(|error| format!("the local file cannot be written: {error}"))
+    }
 }
 
 /// The command line that runs `command`, as root if `sudo` is set.
@@ -112,14 +147,15 @@ async fn run_on_channel(
         action,
         line,
         stdin,
+        stdout,
     } = job;
     let lost = |e: russh::Error| PortError::new(&LOST, action.clone(), e.to_string());
     let (mut read, write) = channel.split();
     let work = async {
         write.exec(true, line).await.map_err(lost)?;
         tokio::select! {
-            output = collect(&mut read, &action) => output,
-            never = send_stdin(&write, &stdin) => match never {},
+            output = collect(&mut read, &action, stdout) => output,
+            never = send_stdin(&write, stdin) => match never {},
         }
     };
     let result = tokio::select! {
@@ -135,20 +171,33 @@ async fn run_on_channel(
 }
 
 /// Sends the command's input, then stays pending: only the end of the command matters.
-async fn send_stdin(write: &ChannelWriteHalf<Msg>, stdin: &[u8]) -> Infallible {
+async fn send_stdin(write: &ChannelWriteHalf<Msg>, stdin: Input) -> Infallible {
     // A command may end without reading all its input; that is not an error.
-    if stdin.is_empty() || write.data(stdin).await.is_ok() {
+    let sent = match stdin {
+        Input::Bytes(bytes) if bytes.is_empty() => Ok(()),
+        Input::Bytes(bytes) => write.data(&*bytes).await,
+        Input::File(file) => write.data(file).await,
+    };
+    if sent.is_ok() {
         let _ = write.eof().await;
     }
     std::future::pending().await
 }
 
-async fn collect(read: &mut ChannelReadHalf, action: &str) -> Result<CommandOutput, PortError> {
+async fn collect(
+    read: &mut ChannelReadHalf,
+    action: &str,
+    mut to: Option<LocalFile>,
+) -> Result<CommandOutput, PortError> {
+    let not_copied = |why: String| PortError::new(&NOT_COPIED, action, why);
     let (mut stdout, mut stderr) = (BoundedOutput::default(), BoundedOutput::default());
     let mut exit_code = None;
     while let Some(message) = read.wait().await {
         match message {
-            ChannelMsg::Data { data } => stdout.push(&data),
+            ChannelMsg::Data { data } => match &mut to {
+                Some(file) => file.push(&data).await.map_err(not_copied)?,
+                None => stdout.push(&data),
+            },
             ChannelMsg::ExtendedData { data, ext: STDERR } => stderr.push(&data),
             ChannelMsg::ExitStatus { exit_status } => {
                 exit_code = Some(i32::try_from(exit_status).unwrap_or(i32::MAX));
@@ -174,6 +223,10 @@ async fn collect(read: &mut ChannelReadHalf, action: &str) -> Result<CommandOutp
             "the connection ended before the command did",
         ));
     };
+    // A command that failed has an error message of its own.
+    if let Some(file) = to.as_mut().filter(|_| exit_code == 0) {
+        file.end().await.map_err(not_copied)?;
+    }
     let truncated = stdout.is_truncated() || stderr.is_truncated();
     let mut output = CommandOutput::new(exit_code, stdout.into_text(), stderr.into_text());
     output.truncated = truncated;

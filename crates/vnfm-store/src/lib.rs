@@ -25,7 +25,7 @@
 //! | | `executor`, `location` | runs queries and statements on SQLite; its connections |
 //! | files | `process_lock`, `files`, `leftovers` | the lock on the file; which files must exist, and which are left by a crash |
 //! | | `wal`, `integrity` | checks that the log has all acknowledged transactions, and that the database is intact |
-//! | | `packages` | package files, in a folder next to the database |
+//! | | `packages`, `instance_files` | package files and files stored with instances, in folders next to the database |
 //!
 //! The SQL is also valid for PostgreSQL, where transactions would have to be SERIALIZABLE. What differs is in `schema`
 //! (the view `clock`), in `dialect` (JSON) and in the executor.
@@ -38,6 +38,7 @@ mod fault;
 mod files;
 mod filter;
 mod group_commit;
+mod instance_files;
 mod integrity;
 mod kept_addresses;
 mod key_provider;
@@ -68,6 +69,7 @@ mod write;
 
 pub use backup::{Restored, restore, restore_with};
 pub use files::{accept_loss, check_files};
+pub use instance_files::{CODES as FILE_CODES, FileDir};
 pub use kept_addresses::{UncheckedAddress, unchecked_addresses_of_database};
 pub use leftovers::{Folder, remove_leftovers_in};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};

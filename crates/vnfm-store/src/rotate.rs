@@ -27,7 +27,7 @@ struct Sealed {
 /// Up to three columns of the key, and the sealed text.
 type Found = (String, String, String, String);
 
-const SEALED: [Sealed; 11] = [
+const SEALED: [Sealed; 12] = [
     Sealed {
         find: "SELECT key, '', '', value FROM meta
                WHERE key = 'key_check' AND value NOT LIKE $1 || ':%' LIMIT 500",
@@ -74,10 +74,14 @@ const SEALED: [Sealed; 11] = [
         find: "SELECT tenant, id, '', fetching FROM packages WHERE fetching NOT LIKE $1 || ':%' LIMIT 500",
         replace: "UPDATE packages SET fetching = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
     },
+    Sealed {
+        find: "SELECT instance_id, '', '', request FROM schedules WHERE request NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE schedules SET request = $1 WHERE instance_id = $2 AND '' = $3 AND '' = $4",
+    },
 ];
 
 /// Queries for every sealed text.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 12] = [
     "SELECT value AS sealed FROM meta WHERE key = 'key_check'",
     "SELECT deployment FROM instances",
     "SELECT request FROM ops",
@@ -89,6 +93,7 @@ const TEXTS: [&str; 11] = [
     "SELECT authentication FROM subscriptions",
     "SELECT deployment FROM snapshots",
     "SELECT fetching FROM packages",
+    "SELECT request FROM schedules",
 ];
 
 /// Number of texts sealed with each key, by fingerprint.

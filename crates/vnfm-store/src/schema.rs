@@ -95,6 +95,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 21,
         sql: include_str!("../migrations/0021_volumes.sql"),
     },
+    Migration {
+        number: 22,
+        sql: include_str!("../migrations/0022_schedules.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

@@ -18,6 +18,7 @@
 //! | [`on_failure`] | – | our own API: what happens when a step fails |
 //! | [`link`] | – | our own API: shared virtual links |
 //! | [`volume`] | – | our own API: retained volumes |
+//! | [`schedule`] | – | our own API: operations at an interval, stored files |
 //! | [`ids`] | – | identifiers, one type each |
 //! | [`audit`] | – | our own API: audit entries and tombstones |
 //!
@@ -36,6 +37,7 @@ pub mod problem;
 pub mod progress;
 pub mod recovery;
 pub mod request;
+pub mod schedule;
 pub mod secret;
 pub mod shape;
 pub mod snapshot;
@@ -59,6 +61,7 @@ pub use problem::*;
 pub use progress::*;
 pub use recovery::*;
 pub use request::*;
+pub use schedule::{Schedule, StoredFile};
 pub use secret::Secret;
 pub use snapshot::*;
 pub use state::*;

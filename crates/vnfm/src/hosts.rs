@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{
-    Change, Code, CommandOutput, ErrorKind, HostServices, HttpRequest, HttpResponse, PinnedTarget,
-    PortError, RemoteFile, SshCommand, Store, Watcher,
+    Change, Code, CommandOutput, ErrorKind, FileCopy, HostServices, HttpRequest, HttpResponse,
+    PinnedTarget, PortError, RemoteFile, SshCommand, Store, Watcher,
 };
 use vnfm_outbound::{
     Client, Destinations, Error, Method, Policy, ReadError, Tls, error_chain, is_forbidden, read,
@@ -74,6 +74,14 @@ impl HostServices for Hosts {
 
     async fn ssh_put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
         self.ssh.put(target, file).await
+    }
+
+    async fn ssh_fetch(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        self.ssh.fetch(target, copy).await
+    }
+
+    async fn ssh_send(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
+        self.ssh.send(target, copy).await
     }
 
     async fn ssh_wait(

@@ -4,6 +4,7 @@
 use crate::api::Api;
 use crate::authority;
 use crate::certificates;
+use crate::clocks;
 use crate::cluster::connect;
 use crate::etcd::{self, EtcdParams};
 use crate::installer::Installer;
@@ -262,7 +263,8 @@ async fn check(
     (api, instance): (&Api<'_>, &Instance),
 ) -> Result<Effects, DriverError> {
     let versions = observe(api, plan).await?;
-    let effects = certificates::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let effects = clocks::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let effects = certificates::show(cx, plan, effects).await?;
     let effects = software::shown(effects, (cx, plan, instance)).await?;
     let certificates = effects.message.clone().unwrap_or_default();
     let differing = software::describe_differing(&effects);

@@ -1,11 +1,15 @@
-//! The rotation of the cluster's CA, while everything on the cluster keeps running.
+//! The rotation of the cluster's CAs, while everything on the cluster keeps running: Kubernetes' own, etcd's and that of the front
+//! proxy.
 //!
 //! ```text
-//! trust     every node trusts both CAs                                            ─┐ can be rolled back
-//! sign      each control-plane node in turn: its certificates are by the new CA    │ from here on only forward
-//! kubelets  every kubelet gets a client certificate by the new CA                  │
-//! keep      every node trusts the new CA alone; the key of the old one is deleted ─┘
+//! trust     every node trusts the old and the new CAs                               ─┐ can be rolled back
+//! sign      each control-plane node in turn: its certificates are by the new CAs     │ from here on only forward
+//! kubelets  every kubelet gets a client certificate by the new CA                    │
+//! keep      every node trusts the new CAs alone; the keys of the old are deleted    ─┘
 //! ```
+//! After `trust`, `sign` and `keep`, etcd and what uses it restart on one control-plane node after the other, Ready before
+//! the next node: etcd never loses its quorum, and each of its members trusts the others whatever phase they are in.
+//!
 //! `vnfm-ca.sh` does the work on a node, and each of its commands can be repeated. The last phase that has begun is a
 //! checkpoint, so that the attempt after a crash continues there. The API server shows the new CA's certificate by the old
 //! one as well: who trusts the old CA alone, such as a pod that runs or the VIM's connection until the operation ends, is not
@@ -14,6 +18,7 @@
 use crate::access::Access;
 use crate::api::Api;
 use crate::certificates::{self, Restarts, operation_id};
+use crate::clocks;
 use crate::installer::{Installer, PARALLEL_HOSTS, first_failure, read_ca};
 use crate::machine::{FOLDER, Machine};
 use crate::plan::{Node, Plan};
@@ -30,6 +35,9 @@ const SCRIPT_TEXT: &str = include_str!("vnfm-ca.sh");
 const ROTATION: &str = "ca-rotation";
 /// The checkpoint with the last phase that has begun.
 const LAST_PHASE: &str = "ca-phase";
+
+/// The components that read at their start which CAs to trust.
+const READERS: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// The phases in order; `Trust` is the only one that can be rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,6 +73,7 @@ pub(crate) async fn rotate(
         id: operation_id(cx, plan, ROTATION).await?,
     };
     rotation.reach_all().await?;
+    clocks::check(cx, plan, plan.nodes()).await?;
     let begun: Option<Phase> = cx.checkpoint(LAST_PHASE).await?;
     for phase in [Phase::Trust, Phase::Sign, Phase::Kubelets, Phase::Keep] {
         if begun.is_some_and(|begun| phase < begun) {
@@ -83,7 +92,7 @@ pub(crate) async fn rotate(
     };
     let effects = certificates::show(cx, plan, Effects::none()).await?;
     let message = format!(
-        "VIM `{}` has a new CA; pods that were started before trust it once they are restarted",
+        "VIM `{}` has a new CA, and so have etcd and the front proxy; pods that were started before trust it once they are restarted",
         plan.vim_name
     );
     Ok(effects
@@ -178,7 +187,7 @@ impl<'a> Rotation<'a> {
 
     async fn trust(&self) -> Result<(), DriverError> {
         self.cx
-            .progress(10, "all nodes get to know the new CA")
+            .progress(10, "all nodes get to know the new CAs")
             .await;
         let first = self.machine(self.plan.first_control_plane());
         step(&first, "create", "").await?;
@@ -201,7 +210,7 @@ impl<'a> Rotation<'a> {
             self.machine(node).put(upload, PHASE).await?;
         }
         self.on_all("trust", |_| file.clone()).await?;
-        self.restart_managers("trust").await
+        self.restart_in_turn("trust").await
     }
 
     /// Each control-plane node in turn, so that with several of them one always responds.
@@ -213,7 +222,7 @@ impl<'a> Rotation<'a> {
             step(&host, "sign", "").await?;
             let components = host.kubernetes(PHASE, "components").await?;
             let components: Vec<_> = components.split_whitespace().collect();
-            self.restarts(host, "sign").all(&components).await?;
+            self.restarts(host, "sign").together(&components).await?;
         }
         Ok(())
     }
@@ -223,16 +232,24 @@ impl<'a> Rotation<'a> {
         let message = format!("all nodes trust the {which} CA alone");
         self.cx.progress(80, &message).await;
         self.on_all("keep", |_| which.to_owned()).await?;
-        self.restart_managers("keep").await
+        self.restart_in_turn("keep").await
     }
 
-    /// Restarts the controller managers, which take over from each other, at the same time.
-    async fn restart_managers(&self, phase: &str) -> Result<(), DriverError> {
-        let restarts = self.plan.control_planes.iter().map(|node| async move {
-            let restarts = self.restarts(self.machine(node), phase);
-            restarts.all(&["kube-controller-manager"]).await
-        });
-        first_failure(join_all_limited(PARALLEL_HOSTS, restarts).await)
+    /// Restarts what reads at its start which CAs to trust: at the same time on one control-plane node, and one node after the
+    /// other.
+    async fn restart_in_turn(&self, phase: &str) -> Result<(), DriverError> {
+        for node in &self.plan.control_planes {
+            let host = self.machine(node);
+            let components = host.kubernetes(PHASE, "components").await?;
+            let components: Vec<_> = components.split_whitespace().collect();
+            let readers: Vec<_> = READERS
+                .iter()
+                .copied()
+                .filter(|reader| components.contains(reader))
+                .collect();
+            self.restarts(host, phase).together(&readers).await?;
+        }
+        Ok(())
     }
 
     fn restarts(&self, host: Machine<'a>, phase: &str) -> Restarts<'a> {

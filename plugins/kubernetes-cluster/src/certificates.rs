@@ -9,6 +9,7 @@
 //! operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
 
 use crate::api::Api;
+use crate::clocks;
 use crate::join_tokens::random_token;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -119,6 +120,7 @@ pub(crate) async fn renew(
     plan: &Plan,
     api: &Api<'_>,
 ) -> Result<Effects, DriverError> {
+    clocks::check(cx, plan, &plan.control_planes).await?;
     let id = operation_id(cx, plan, RENEWAL).await?;
     for node in &plan.control_planes {
         cx.progress(10, &format!("renewing the certificates on `{}`", node.name))
@@ -189,6 +191,28 @@ impl Restarts<'_> {
                 self.host.kubernetes(PHASE, &line).await?;
                 self.wait_for(component).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Restarts these components at the same time, except those that have been restarted with this label.
+    ///
+    /// # Errors
+    ///
+    /// `timed-out` if one is not Ready.
+    pub(crate) async fn together(&self, components: &[&str]) -> Result<(), DriverError> {
+        let mut left = Vec::new();
+        for component in components {
+            if !self.is_restarted(component).await? {
+                left.push(*component);
+            }
+        }
+        for component in &left {
+            let line = format!("restart {component} {}", self.id);
+            self.host.kubernetes(PHASE, &line).await?;
+        }
+        for component in left {
+            self.wait_for(component).await?;
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
-//! Snapshots of etcd: encrypted files on the control-plane nodes, and the way back to one of them.
+//! Snapshots of etcd: encrypted files on the control-plane nodes and with the VNFM, and the way back to one of them.
 //!
 //! ```text
 //! backup    each control-plane node that responds:  snapshot ─► encrypted ─► `/var/lib/vnfm/etcd/NAME.db.enc`; old ones go
-//! restore   the first that has the snapshot:  etcd and API server stop ─► one member with its data ─► both start
-//!           the others:                       etcd and API server stop, until a heal replaces the node
+//!           the VNFM:                               a copy of one of them; old ones go
+//! restore   no node has the snapshot, or another content:  the VNFM's copy ─► a node
+//!           the first that has it:  decrypted, complete, this cluster's? ─► etcd and API server stop ─► one member with its
+//!                                   data ─► both start
+//!           the others:             etcd and API server stop, until a heal replaces the node
 //! ```
 //!
 //! A restore needs neither API server nor quorum, for it is the way back when both are gone. The passphrase is in the request
@@ -18,16 +21,23 @@ use crate::plan::{Node, Plan};
 use crate::secrets::ca_hash;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use vnfm_plugin_sdk::Object;
+use vnfm_plugin_sdk::messages::{FileTransfer, StoredFile};
 use vnfm_plugin_sdk::prelude::*;
+use vnfm_plugin_sdk::{ErrorKind, Object};
 
 const PHASE: &str = "etcd";
 const SCRIPT: &str = "/run/vnfm/vnfm-etcd";
 /// Run through `sh`, because `/run` is mounted `noexec` on many images.
 const RUN: &str = "sh /run/vnfm/vnfm-etcd";
 const SCRIPT_TEXT: &str = include_str!("vnfm-etcd.sh");
+/// Where the snapshots of a node are, and the end of their names there.
+const SNAPSHOTS: &str = "/var/lib/vnfm/etcd";
+const FILE_END: &str = ".db.enc";
+/// The script's exit code for a snapshot of another cluster.
+const OTHER_CLUSTER: i32 = 5;
 /// The checkpoint with the name of the snapshot that a backup takes.
 const NAME: &str = "etcd-snapshot";
 /// The checkpoint with the id of a restore that has begun: from then on there is no way back.
@@ -45,7 +55,7 @@ pub(crate) struct EtcdParams {
     /// For a restore: the name of the snapshot, as the backup has shown it.
     #[serde(rename = "etcd_snapshot")]
     snapshot: Option<String>,
-    /// For a backup: how many snapshots each control-plane node keeps; 5 if absent.
+    /// For a backup: how many snapshots each control-plane node and the VNFM keep; 5 if absent.
     #[serde(rename = "etcd_snapshots_to_keep", default = "five")]
     #[schemars(range(min = 1, max = 1000))]
     keep: u32,
@@ -95,7 +105,8 @@ pub(crate) fn check(params: &EtcdParams, is_restore: bool) -> Result<(), DriverE
 ///
 /// # Errors
 ///
-/// `etcd-failed` with what failed on the last node, if there is a snapshot on none.
+/// `etcd-failed` with what failed on the last node, if there is a snapshot on none; `etcd-not-stored` if the VNFM cannot store
+/// its copy: a retry copies the snapshot that was taken.
 pub(crate) async fn back_up(
     cx: &HookContext,
     plan: &Plan,
@@ -123,13 +134,93 @@ pub(crate) async fn back_up(
     let Some(name) = name.filter(|_| !nodes.is_empty()) else {
         return Err(failure);
     };
+    let first = Machine::new(cx, plan, nodes[0]);
+    let is_stored = store_copy(
+        &first,
+        &name,
+        (&snapshots[&nodes[0].name][&name], params.keep),
+    )
+    .await?;
+    let shown: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
+    let backup = json!({ "snapshot": name, "nodes": shown, "stored": is_stored });
     let nodes = crate::cluster::names(nodes);
+    let copy = if is_stored {
+        " and with the VNFM"
+    } else {
+        " alone"
+    };
     let message = format!(
-        "etcd snapshot `{name}` is on {nodes}, encrypted with the passphrase of the request"
+        "etcd snapshot `{name}` is on {nodes}{copy}, encrypted with the passphrase of the request"
     );
     Ok(Effects::none()
         .metadata("etcdSnapshots", snapshots)
+        .metadata("etcdBackup", backup)
         .message(message))
+}
+
+/// The file of a snapshot, on a node or with the VNFM.
+fn transfer(name: &str) -> FileTransfer {
+    let file = format!("{name}{FILE_END}");
+    let path = format!("{SNAPSHOTS}/{file}");
+    FileTransfer::new(file, path)
+}
+
+/// Stores a copy of the snapshot with the VNFM, and keeps the last `keep`; false if this VNFM stores no files.
+async fn store_copy(
+    host: &Machine<'_>,
+    name: &str,
+    (listed, keep): (&Value, u32),
+) -> Result<bool, DriverError> {
+    let failed = |error: ServiceError| {
+        let detail = format!(
+            "the snapshot is on the nodes, but no copy is with the VNFM: {}",
+            error.detail
+        );
+        let failure = DriverError::new("etcd-not-stored", detail).host(&host.node.name);
+        let failure = failure.phase(PHASE);
+        match error.kind {
+            ErrorKind::Unavailable => failure.retryable(),
+            _ => failure,
+        }
+    };
+    let Some(mut stored) = stored_snapshots(host.cx).await? else {
+        host.cx
+            .warn("this VNFM stores no files: copy the snapshot to another place");
+        return Ok(false);
+    };
+    let bytes = listed["bytes"].as_u64().unwrap_or_default();
+    let hash = listed["sha256"].as_str().unwrap_or_default();
+    let copy = transfer(name).expecting(bytes, hash);
+    if stored.get(name).is_none_or(|known| known.sha256 != hash) {
+        let copied = host.fetch(copy).await.map_err(failed)?;
+        stored.insert(name.to_owned(), copied);
+    }
+    // The newest last; what precedes the first `-` is the CA.
+    let mut names: Vec<_> = stored.into_keys().collect();
+    names.sort_by(|one, other| time_in(one).cmp(time_in(other)));
+    let old = names.len().saturating_sub(keep as usize);
+    for old in &names[..old] {
+        let file = format!("{old}{FILE_END}");
+        host.cx.remove_file(&file).await.map_err(failed)?;
+    }
+    Ok(true)
+}
+
+/// The time in a snapshot's name.
+fn time_in(name: &str) -> &str {
+    name.split_once('-').map_or(name, |(_, time)| time)
+}
+
+/// The snapshots that are stored with the VNFM, by name; `None` if it does not store files.
+async fn stored_snapshots(
+    cx: &HookContext,
+) -> Result<Option<BTreeMap<String, StoredFile>>, DriverError> {
+    let files = match cx.stored_files().await {
+        Err(error) if error.kind == ErrorKind::Refused => return Ok(None),
+        files => files?,
+    };
+    let named = |file: StoredFile| Some((file.name.strip_suffix(FILE_END)?.to_owned(), file));
+    Ok(Some(files.into_iter().filter_map(named).collect()))
 }
 
 /// Takes a snapshot on one node, and names it if it has no name yet; the snapshots on the node.
@@ -171,8 +262,8 @@ async fn list(host: &Machine<'_>) -> Result<Object, DriverError> {
 ///
 /// # Errors
 ///
-/// Before anything changes: `no-snapshot` if no node that responds has it, `other-cluster` if it is that of another cluster,
-/// `etcd-failed` if the passphrase is another.
+/// Before anything changes: `no-snapshot` if neither a node that responds nor the VNFM has it, `other-cluster` if it is that of
+/// another cluster, `etcd-failed` if the passphrase is another or the snapshot is damaged.
 pub(crate) async fn restore(
     cx: &HookContext,
     plan: &Plan,
@@ -227,45 +318,64 @@ pub(crate) async fn restore(
         .message(message))
 }
 
-/// Decrypts a snapshot, and throws the result away.
+/// Decrypts a snapshot, checks that it is complete and this cluster's, and throws the result away.
 async fn verify(host: &Machine<'_>, name: &str, passphrase: &Secret) -> Result<(), DriverError> {
     let file = put_passphrase(host, passphrase).await?;
     let line = format!("{RUN} verify {name} {file}");
-    host.step_with(PHASE, &file, &line).await
+    match host.step_with(PHASE, &file, &line).await {
+        Err(error) if error.exit_code == Some(OTHER_CLUSTER) => {
+            Err(host.refusal("other-cluster", "preflight", error.detail.clone()))
+        }
+        verified => verified,
+    }
 }
 
-/// The first control-plane node with the snapshot, and the others that respond.
+/// The first control-plane node with the snapshot, and the others that respond. If none has it, or another content than the
+/// VNFM's copy, that copy is sent to the first.
 async fn find<'a>(
     cx: &HookContext,
     plan: &'a Plan,
     name: &str,
 ) -> Result<(&'a Node, Vec<&'a Node>), DriverError> {
-    let (mut found, mut others) = (None, Vec::new());
+    let stored = stored_snapshots(cx).await?.unwrap_or_default().remove(name);
+    let has_content = |listed: &Value| {
+        let expected = stored.as_ref().map(|stored| stored.sha256.as_str());
+        expected.is_none_or(|hash| listed["sha256"] == hash)
+    };
+    let (mut responding, mut found) = (Vec::new(), None);
     for node in &plan.control_planes {
         let host = Machine::new(cx, plan, node);
         if !host.answers().await {
             continue;
         }
         reach(&host).await?;
-        if found.is_some() || !list(&host).await?.contains_key(name) {
-            others.push(node);
-            continue;
-        }
-        if name.split('-').next() != new_name(&host).await?.split('-').next() {
-            let detail = format!(
-                "snapshot `{name}` is that of a cluster with another CA: its data are of no use here"
-            );
-            return Err(host.refusal("other-cluster", "preflight", detail));
-        }
-        found = Some(node);
+        let has_it = list(&host).await?.get(name).is_some_and(has_content);
+        found = found.or(has_it.then_some(responding.len()));
+        responding.push(node);
     }
-    found.map(|node| (node, others)).ok_or_else(|| {
+    let source = found.or(stored.is_some().then_some(0));
+    let Some(source) = source.filter(|source| *source < responding.len()) else {
         let detail = format!(
-            "no control-plane node that responds has the snapshot `{name}`: put its file `{name}.db.enc` into \
-             `/var/lib/vnfm/etcd` of one of them"
+            "neither a control-plane node that responds nor the VNFM has the snapshot `{name}`: name a file with \
+             `vnfmctl cluster restore --from`, or put its file `{name}{FILE_END}` into `{SNAPSHOTS}` of a node"
         );
-        DriverError::new("no-snapshot", detail).phase("preflight")
-    })
+        return Err(DriverError::new("no-snapshot", detail).phase("preflight"));
+    };
+    let node = responding.remove(source);
+    let host = Machine::new(cx, plan, node);
+    if name.split('-').next() != new_name(&host).await?.split('-').next() {
+        let detail = format!(
+            "snapshot `{name}` is that of a cluster with another CA: its data are of no use here"
+        );
+        return Err(host.refusal("other-cluster", "preflight", detail));
+    }
+    if found.is_none() {
+        cx.progress(5, &format!("copying `{name}` to `{}`", node.name))
+            .await;
+        let sent = host.send(transfer(name)).await;
+        sent.map_err(|error| DriverError::from(error).host(&node.name).phase(PHASE))?;
+    }
+    Ok((node, responding))
 }
 
 /// Refuses to undo a restore that has begun.

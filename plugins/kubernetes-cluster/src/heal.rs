@@ -13,6 +13,7 @@
 //! first runs, which are stored; other servers are not touched, and workers among them need not work.
 
 use crate::api::ClusterNode;
+use crate::clocks;
 use crate::cluster::{connect, connect_apart_from, find_node, names};
 use crate::install;
 use crate::machine::Machine;
@@ -113,6 +114,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     let is_new = |node: &&Node| successors.contains(&node.vnfc);
     let new = target(plan.nodes().filter(is_new), Wanted::Member);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    clocks::check_joining(cx, &plan, plan.nodes().filter(is_new)).await?;
     reconciler.update_endpoints(&new).await?;
     reconciler.reach(&new).await?;
     wait_for_pods(&api, &request.dependents, SCHEDULE_TIMEOUT).await?;
@@ -190,6 +192,7 @@ fn check_cluster_loss(
 
 /// Installs the cluster again, on servers that are new or were part of the lost cluster.
 async fn reinstall(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError> {
+    clocks::check_new(cx, plan, plan.nodes()).await?;
     let access = match plan.script() {
         Some(path) => script::install(cx, plan, path).await?,
         None => install::install(cx, plan).await?,

@@ -26,6 +26,7 @@ mod api_responses;
 mod authority;
 mod certificates;
 mod cidr;
+mod clocks;
 mod cloud_config;
 mod cluster;
 mod config;
@@ -130,6 +131,7 @@ impl KubernetesCluster {
         for name in plan.ignored() {
             cx.warn(&format!("unknown parameter `{name}` is ignored"));
         }
+        clocks::check_new(&cx, &plan, plan.nodes()).await?;
         let access = match plan.script() {
             Some(path) => script::install(&cx, &plan, path).await?,
             None => install::install(&cx, &plan).await?,

@@ -4,6 +4,7 @@ use crate::plan::{Node, Plan};
 use crate::secrets::redact;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use vnfm_plugin_sdk::messages::{FileTransfer, StoredFile};
 use vnfm_plugin_sdk::prelude::*;
 
 /// Our folder on a host; a reboot clears it.
@@ -163,6 +164,16 @@ impl<'a> Machine<'a> {
             .put(file.sudo())
             .await
             .map_err(|error| error.phase(phase))
+    }
+
+    /// Copies a file, read as root, to the files that the VNFM stores with the instance.
+    pub(crate) async fn fetch(&self, file: FileTransfer) -> Result<StoredFile, ServiceError> {
+        self.ssh.fetch(&file.sudo()).await
+    }
+
+    /// Copies a stored file to the host, as root.
+    pub(crate) async fn send(&self, file: FileTransfer) -> Result<StoredFile, ServiceError> {
+        self.ssh.send(&file.sudo()).await
     }
 
     /// Runs a short command as root; fails if its exit code is not 0.

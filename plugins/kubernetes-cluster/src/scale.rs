@@ -13,6 +13,7 @@
 //! would lose etcd's quorum, before anything changes.
 
 use crate::api::{Api, ClusterNode};
+use crate::clocks;
 use crate::cluster::{connect_apart_from, find_node, names};
 use crate::labels;
 use crate::machine::Machine;
@@ -101,6 +102,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     };
     let new = target(among(&plan, &scale.vnfcs_added), Wanted::Member);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
+    clocks::check_joining(cx, &plan, among(&plan, &scale.vnfcs_added)).await?;
     reconciler.update_endpoints(&new).await?;
     reconciler.reach(&new).await?;
     delete_nodes_without_server(&api, &plan, scale).await?;

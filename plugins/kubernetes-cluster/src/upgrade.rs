@@ -12,6 +12,7 @@
 //! data are those of the new version: that is stored as a checkpoint, and from then on there is only the way forward.
 
 use crate::api::{Api, ClusterNode};
+use crate::clocks;
 use crate::cluster::{connect, find_node, names};
 use crate::drain::{Drain, DrainOptions};
 use crate::installer::{Installer, first_failure};
@@ -75,7 +76,8 @@ pub(crate) async fn check(
     let Some(api) = connect(cx, plan).await? else {
         return Ok(());
     };
-    observe(&api, plan).await?.check(to)
+    observe(&api, plan).await?.check(to)?;
+    clocks::check(cx, plan, plan.nodes()).await
 }
 
 /// Upgrades the cluster; does nothing if neither parameter nor package names a version.

@@ -3,7 +3,7 @@
 #   vnfm-etcd name                                a name for a new snapshot: the beginning of the CA's SHA-256, and the time
 #   vnfm-etcd save NAME PASSPHRASE_FILE KEEP      takes the snapshot NAME, unless it exists, and keeps the last KEEP
 #   vnfm-etcd list                                NAME, size in bytes and SHA-256 of each snapshot
-#   vnfm-etcd verify NAME PASSPHRASE_FILE         whether the passphrase is that of the snapshot
+#   vnfm-etcd verify NAME PASSPHRASE_FILE         whether the passphrase is that of the snapshot, which is complete and this cluster's
 #   vnfm-etcd restore NAME PASSPHRASE_FILE MEMBER PEER_URL ID   makes NAME the data of a cluster of this one MEMBER, once for each ID
 #   vnfm-etcd stop                                stops etcd and the API server until the host is reset
 # etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before.
@@ -29,6 +29,14 @@ cipher() { openssl enc -aes-256-cbc -salt -pbkdf2 -iter 600000 -md sha256 "$@"; 
 decrypt() {
   cipher -d -in "$snapshots/$1.db.enc" -pass "file:$2" || {
     echo "the passphrase is not that of the snapshot $1, or the file is damaged" >&2; exit 3; }
+}
+# What etcdctl saves ends with the SHA-256 of all that precedes it. A cluster's data contain its CA, as each namespace has it.
+check() {
+  length=$(($(wc -c <"$2") - 32))
+  [ $length -gt 0 ] && [ "$(head -c $length "$2" | sha256sum | cut -c1-64)" = "$(tail -c 32 "$2" | od -An -v -tx1 | tr -d ' \n')" ] || {
+    echo "the snapshot $1 is damaged: it was truncated or changed" >&2; exit 3; }
+  grep -qaF "$(sed -n 2p /etc/kubernetes/pki/ca.crt)" "$2" || {
+    echo "the snapshot $1 is that of a cluster with another CA" >&2; exit 5; }
 }
 stop_pods() {
   mkdir -p "$stopped"
@@ -56,14 +64,16 @@ save)
     cipher -in "$snapshots/new.db" -out "$snapshots/new.enc" -pass "file:$passphrase"
     mv -f "$snapshots/new.enc" "$snapshots/$name.db.enc"
   fi
-  ls -1 "$snapshots" | grep '\.db\.enc$' | sort -r | tail -n "+$((keep + 1))" | while read -r old; do rm -f "$snapshots/$old"; done ;;
+  ls -1 "$snapshots" | grep '\.db\.enc$' | sort -r -t - -k 2 | tail -n "+$((keep + 1))" | while read -r old; do rm -f "$snapshots/$old"; done ;;
 list)
   for file in "$snapshots"/*.db.enc; do
     [ -e "$file" ] || continue
     name=${file##*/}; echo "${name%.db.enc} $(wc -c <"$file") $(sha256sum "$file" | cut -d' ' -f1)"
   done ;;
 verify)
-  decrypt "$2" "$3" >/dev/null ;;
+  trap 'rm -f "$snapshots/check.db"' EXIT
+  decrypt "$2" "$3" >"$snapshots/check.db"
+  check "$2" "$snapshots/check.db" ;;
 restore)
   name=$2 passphrase=$3 member=$4 peer=$5 id=$6 data=$(from_manifest '- --data-dir=')
   if [ ! -e "$data/vnfm-restored-$id" ]; then

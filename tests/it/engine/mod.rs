@@ -28,6 +28,7 @@
 //! | `packages.rs` | changes of the VNF package: policies, what is carried over, hooks of both, grants, rollback |
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
 //! | `operate.rs` | start and stop: states, refusals, hooks, grants, rollback, other operations on a stopped VNF |
+//! | `schedules.rs` | operations that begin at an interval |
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
 mod abandon;
@@ -59,6 +60,7 @@ mod races;
 mod repeated_crashes;
 mod scale;
 mod scale_limits;
+mod schedules;
 pub(crate) mod setup;
 mod snapshots;
 mod step_tables;

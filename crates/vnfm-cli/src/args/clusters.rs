@@ -1,13 +1,15 @@
 //! `vnfmctl cluster …`
 
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use vnfm_types::Schedule;
 
 /// Commands for the Kubernetes clusters that VNFs have installed.
 #[derive(Debug, Subcommand)]
 pub enum Cluster {
     /// List the clusters, with their VIMs, versions and tenants
     List,
-    /// Show one cluster: versions and software by node, certificates, snapshots, add-ons, the VNFs on it
+    /// Show one cluster: versions and software by node, certificates, clocks, snapshots, add-ons, the VNFs on it
     Show {
         /// ID or name of the VNF that installed it, or of its VIM
         cluster: String,
@@ -18,7 +20,7 @@ pub enum Cluster {
     Upgrade(Upgrade),
     /// Patch the software of nodes that have other versions than the instance's parameters name, node by node
     Patch(RollingTask),
-    /// Renew the certificates of the control plane, its CA, or the login of the VIM
+    /// Renew the certificates of the control plane, its CAs, or the login of the VIM
     Rotate {
         /// What to renew
         #[arg(value_enum)]
@@ -29,23 +31,27 @@ pub enum Cluster {
     },
     /// Apply the package's add-ons again, and wait until they are healthy
     Addons(ClusterTask),
-    /// Take a snapshot of etcd, encrypted with a passphrase from standard input
-    Backup {
-        /// The cluster
-        #[command(flatten)]
-        task: ClusterTask,
-        /// How many snapshots each control-plane node keeps [default: 5]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-        keep: Option<u32>,
+    /// Take a snapshot of etcd, encrypted with a passphrase from standard input: now, or at an interval
+    Backup(ClusterBackup),
+    /// List the snapshots of etcd that the server has stored, or save one to a file
+    Backups {
+        /// ID or name of the VNF that installed the cluster, or of its VIM
+        cluster: String,
+        /// Name of the snapshot to save
+        #[arg(long, value_name = "NAME", requires = "out")]
+        save: Option<String>,
+        /// File or folder to save it to; the file's name must stay that of the snapshot to restore it
+        #[arg(long, value_name = "PATH", requires = "save")]
+        out: Option<PathBuf>,
     },
     /// Restore a snapshot of etcd with the passphrase from standard input; what was written since is lost
     Restore {
         /// The cluster
         #[command(flatten)]
         task: ClusterTask,
-        /// Name of the snapshot, as `vnfmctl cluster show` prints it
-        #[arg(long, value_name = "NAME")]
-        snapshot: String,
+        /// Name of the snapshot, as `vnfmctl cluster backups` prints it, or a file that was saved from there
+        #[arg(long, value_name = "NAME|FILE", alias = "snapshot")]
+        from: String,
     },
     /// Print a kubeconfig with all rights on the cluster, which expires; the audit log names who requested it
     Kubeconfig {
@@ -75,7 +81,18 @@ fn seconds(text: &str) -> Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::{Interval, interval, seconds};
+
+    #[test]
+    fn an_interval_has_a_unit_and_a_range() {
+        for (text, expected) in [("1m", 60), ("6h", 21_600), ("31d", 2_678_400)] {
+            assert_eq!(interval(text), Ok(Interval::Seconds(expected)), "{text}");
+        }
+        assert_eq!(interval("off"), Ok(Interval::Off));
+        for text in ["", "h", "60", "0m", "32d", "-1h", "1s", "4294967295d"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_duration_has_a_unit_and_a_range() {
@@ -108,6 +125,48 @@ pub struct ClusterTask {
     pub watch: bool,
 }
 
+/// A snapshot of etcd.
+#[derive(Debug, Args)]
+pub struct ClusterBackup {
+    /// The cluster
+    #[command(flatten)]
+    pub task: ClusterTask,
+    /// How many snapshots each control-plane node and the server keep [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub keep: Option<u32>,
+    /// Take one at this interval, for the first time at once, such as `6h`; `off` ends that
+    #[arg(long, value_name = "DURATION|off", value_parser = interval)]
+    pub every: Option<Interval>,
+    /// Also save it to this file or folder
+    #[arg(long, value_name = "PATH", conflicts_with = "every")]
+    pub out: Option<PathBuf>,
+}
+
+/// When backups are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interval {
+    /// Each time that this number of seconds has passed.
+    Seconds(u32),
+    /// Only on request.
+    Off,
+}
+
+/// An interval between two backups, from a number with `m`, `h` or `d`.
+fn interval(text: &str) -> Result<Interval, String> {
+    if text == "off" {
+        return Ok(Interval::Off);
+    }
+    let units = [("d", 86_400), ("h", 3600), ("m", 60)];
+    let mut found = units.iter().filter_map(|(unit, seconds)| {
+        let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    let range = Schedule::MIN_SECONDS..=Schedule::MAX_SECONDS;
+    let found = found.next().filter(|seconds| range.contains(seconds));
+    let found = found.map(Interval::Seconds);
+    found.ok_or_else(|| "a number with `m`, `h` or `d`, from `1m` to `31d`, or `off`".to_owned())
+}
+
 /// An upgrade of Kubernetes.
 #[derive(Debug, Args)]
 pub struct Upgrade {
@@ -138,7 +197,7 @@ pub struct RollingTask {
 pub enum Rotation {
     /// The certificates of the control plane; the CA stays
     Certificates,
-    /// The CA, with all certificates by it; pods on the cluster keep running
+    /// The CAs of Kubernetes, etcd and front proxy, with all certificates by them; pods on the cluster keep running
     Ca,
     /// The login of the VIM; operations of VNFs on the cluster go on
     Login,

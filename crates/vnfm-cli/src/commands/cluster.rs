@@ -3,6 +3,7 @@
 //! A cluster is the VIM that an instance has registered. What the plugin `kubernetes-cluster` does on it is an `operate` request
 //! with `changeStateTo: STARTED` and the parameter `cluster_action`, so that it has an operation, a journal and a rollback.
 
+use super::cluster_backups;
 use super::secret_input::read_secret;
 use super::vim::VIMS;
 use super::vnf::{BeginRequest, INSTANCES, begin_on, id_of};
@@ -20,6 +21,8 @@ const COLUMNS: &[Column] = &[
     ("version", "/version"),
     ("nodes", "/nodes"),
     ("vnfs on it", "/tenants"),
+    ("last backup", "/lastBackup/shown"),
+    ("next backup", "/schedule/nextAt"),
     ("state", "/state"),
 ];
 const DETAILS: &[Column] = &[
@@ -33,7 +36,11 @@ const DETAILS: &[Column] = &[
     ("software", "/metadata/nodeSoftware"),
     ("differs", "/metadata/nodeSoftwareDiffers"),
     ("certificates", "/metadata/certificateExpiry"),
+    ("clock offsets", "/metadata/clockOffsets"),
     ("snapshots", "/metadata/etcdSnapshots"),
+    ("last backup", "/lastBackup/shown"),
+    ("backup schedule", "/schedule/shown"),
+    ("last scheduled", "/schedule/lastResult"),
     ("add-ons", "/metadata/addons"),
     ("vnfs on it", "/tenantNames"),
 ];
@@ -47,13 +54,17 @@ pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Ou
         } => return kubeconfig(client, output, (&cluster, expires, reason.as_deref())).await,
         Cluster::List => {
             let all = Clusters::read(client).await?;
-            let rows: Vec<Value> = all.all().map(|(vim, vnf)| all.row(vim, vnf)).collect();
+            let mut rows = Vec::new();
+            for (vim, vnf) in all.all() {
+                rows.push(cluster_backups::shown(client, vnf, all.row(vim, vnf)).await?);
+            }
             return output.list(&rows, COLUMNS);
         }
         Cluster::Show { cluster } => {
             let all = Clusters::read(client).await?;
             let (vim, vnf) = all.find(&cluster)?;
-            return output.one(&all.row(vim, vnf), DETAILS);
+            let row = cluster_backups::shown(client, vnf, all.row(vim, vnf)).await?;
+            return output.one(&row, DETAILS);
         }
         Cluster::Check(task) => (task, json!({ "cluster_action": "check" })),
         Cluster::Addons(task) => (task, json!({ "cluster_action": "apply_addons" })),
@@ -71,14 +82,14 @@ pub(super) async fn run(client: &Client, output: Output, command: Cluster) -> Ou
             give(&mut params, "kubernetes_version", upgrade.version);
             (task, params)
         }
-        Cluster::Backup { task, keep } => {
-            let mut params =
-                json!({ "cluster_action": "backup", "etcd_passphrase": read_secret()? });
-            give(&mut params, "etcd_snapshots_to_keep", keep);
-            (task, params)
+        Cluster::Backup(backup) => return cluster_backups::back_up(client, output, backup).await,
+        Cluster::Backups { cluster, save, out } => {
+            let saved = save.as_deref().zip(out.as_deref());
+            return cluster_backups::list(client, output, (&cluster, saved)).await;
         }
-        Cluster::Restore { task, snapshot } => {
+        Cluster::Restore { task, from } => {
             let passphrase = read_secret()?;
+            let snapshot = cluster_backups::named(client, &task.cluster, &from).await?;
             let params = json!({
                 "cluster_action": "restore",
                 "etcd_passphrase": passphrase,
@@ -119,14 +130,19 @@ fn rolling_params(action: &str, rolling: RollingTask) -> (ClusterTask, Value) {
 }
 
 /// Adds a parameter that has a value.
-fn give(params: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+pub(super) fn give(params: &mut Value, name: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         params[name] = value.into();
     }
 }
 
 /// Begins the operation that acts on the cluster.
-async fn act(client: &Client, output: Output, task: ClusterTask, params: Value) -> Outcome<()> {
+pub(super) async fn act(
+    client: &Client,
+    output: Output,
+    task: ClusterTask,
+    params: Value,
+) -> Outcome<()> {
     let all = Clusters::read(client).await?;
     let (_, vnf) = all.find(&task.cluster)?;
     let begin = BeginRequest {
@@ -141,13 +157,13 @@ async fn act(client: &Client, output: Output, task: ClusterTask, params: Value) 
 }
 
 /// The VIMs and instances of the tenant.
-struct Clusters {
+pub(super) struct Clusters {
     vims: Vec<Value>,
     vnfs: Vec<Value>,
 }
 
 impl Clusters {
-    async fn read(client: &Client) -> Outcome<Self> {
+    pub(super) async fn read(client: &Client) -> Outcome<Self> {
         Ok(Self {
             vims: client.list(VIMS).await?,
             // A list leaves out versions, resources and VIMs unless all fields are requested.
@@ -166,7 +182,7 @@ impl Clusters {
     }
 
     /// The cluster with this id or name of VIM or VNF.
-    fn find(&self, cluster: &str) -> Outcome<(&Value, &Value)> {
+    pub(super) fn find(&self, cluster: &str) -> Outcome<(&Value, &Value)> {
         let is_named = |(vim, vnf): &(&Value, &Value)| {
             let names = [
                 &vim["id"],

@@ -1,5 +1,5 @@
-//! `vnfmctl package download`: a package or a part of it, into a file. An interrupted download resumes; the file gets its
-//! name when it is complete.
+//! Downloads into a file, such as `vnfmctl package download`: a package or a part of it. An interrupted download resumes; the file
+//! gets its name when it is complete.
 
 use super::package::{PACKAGES, find};
 use crate::args::{Download, Part};
@@ -27,17 +27,28 @@ pub(super) async fn run(client: &Client, output: Output, args: &Download) -> Out
         .out
         .clone()
         .unwrap_or_else(|| default_name(args, &found));
+    let path = path(args, found["id"].as_str().unwrap_or_default());
+    save(client, output, (path, accept(args)), &out).await
+}
+
+/// Downloads `path` into the file `out`, which gets its name when it is complete.
+pub(super) async fn save(
+    client: &Client,
+    output: Output,
+    (path, accept): (String, &'static str),
+    out: &Path,
+) -> Outcome<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(local)?;
     let mut transfer = Transfer {
         file: File::from_std(file.reopen().map_err(local)?),
         received: 0,
         tag: None,
-        path: path(args, found["id"].as_str().unwrap_or_default()),
-        accept: accept(args),
+        path,
+        accept,
     };
     transfer.run(client).await?;
-    file.persist(&out)
+    file.persist(out)
         .map_err(|error| local(format!("cannot write `{}`: {error}", out.display())))?;
     let done = json!({ "file": out, "bytes": transfer.received });
     output.done(

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod cluster;
+mod cluster_backups;
 mod described;
 mod download;
 mod events;

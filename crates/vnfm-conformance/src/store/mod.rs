@@ -7,6 +7,7 @@ mod lists;
 mod notifications;
 mod ops;
 pub mod records;
+mod schedules;
 mod snapshots;
 mod vims;
 mod visibility;
@@ -125,6 +126,12 @@ crate::rules! { Arc<dyn Store>:
     volumes::a_volume_has_one_user_and_is_then_not_deleted;
     /// Of a use of a retained volume and its deletion exactly one is accepted.
     volumes::of_concurrent_use_and_deletion_of_a_volume_one_is_accepted;
+    /// A schedule is read back as it was written, and is listed when it is due or while its operation runs.
+    schedules::a_schedule_is_read_as_it_was_written;
+    /// Of two processes that take a turn of a schedule one succeeds.
+    schedules::of_two_turns_of_a_schedule_one_is_written;
+    /// A schedule is removed by itself, and with its instance.
+    schedules::a_schedule_ends_with_its_instance;
     /// A VIM that has retained volumes is not removed.
     volumes::a_vim_with_volumes_is_kept;
     /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.

@@ -136,6 +136,11 @@ impl Host {
             HookCall::Sleep(seconds) => Ok(self.sleep(seconds).await),
             HookCall::Credential(wanted) => self.credential(&wanted).await,
             HookCall::Outputs => self.outputs().await,
+            HookCall::Files => self.stored_files().await,
+            HookCall::Fetch(target, file) => self.fetch(target, file).await,
+            HookCall::Send(target, file) => self.send(target, file).await,
+            HookCall::RemoveFile(name) => self.remove_file(&name).await,
+            HookCall::Clock => Ok(self.clock()),
             HookCall::Cancelled => Ok(json!({"cancelled": self.live.cancel_mode().is_some()})),
         }
     }
@@ -187,7 +192,7 @@ impl Host {
     }
 
     /// Sets what the host key is pinned to. Before the first login, the key is taken from the console log if that shows it.
-    async fn pinned(&self, target: SshTarget) -> Result<PinnedTarget, PortError> {
+    pub(super) async fn pinned(&self, target: SshTarget) -> Result<PinnedTarget, PortError> {
         let store = self.context.store();
         let login = Login {
             tenant: &self.tenant,
@@ -269,7 +274,7 @@ impl Host {
     }
 }
 
-fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {
+pub(super) fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {
     serde_json::to_value(value).map_err(|error| wrong_call("answer", error.to_string()))
 }
 

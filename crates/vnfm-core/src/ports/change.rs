@@ -3,8 +3,8 @@
 use super::records::registered_vim;
 use super::{
     HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OutboxRow, PackageRecord,
-    PinnedHost, QuotaResource, SecretJson, SnapshotRecord, SubscriptionRecord, VimRecord, VimUse,
-    VolumeRecord,
+    PinnedHost, QuotaResource, ScheduleRecord, SecretJson, SnapshotRecord, SubscriptionRecord,
+    VimRecord, VimUse, VolumeRecord,
 };
 use crate::deployment::Deployment;
 use serde_json::Value;
@@ -167,6 +167,17 @@ pub enum Change {
         instance_id: String,
         /// Ids of all links that it uses from now on.
         links: Vec<String>,
+    },
+    /// Sets the schedule of an instance, in the place of the one that it has; refused unless the instance exists.
+    SetSchedule(Box<ScheduleRecord>),
+    /// Replaces a schedule; refused unless the stored version is `version`.
+    PutSchedule(Box<ScheduleRecord>),
+    /// Removes the schedule of an instance; refused if it has none.
+    RemoveSchedule {
+        /// Tenant that owns the instance.
+        tenant: String,
+        /// `id` of the VNF instance.
+        instance_id: String,
     },
     /// Adds a retained volume; succeeds if it exists.
     AddVolume(Box<VolumeRecord>),

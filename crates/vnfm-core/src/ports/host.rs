@@ -2,8 +2,9 @@
 
 use super::{HostPin, PortError, Watcher};
 use async_trait::async_trait;
+use std::path::PathBuf;
 pub use vnfm_plugin_messages::{
-    Command as SshCommand, FileUpload as HookFile, HttpRequest, HttpResponse,
+    Command as SshCommand, FileTransfer, FileUpload as HookFile, HttpRequest, HttpResponse,
     Output as CommandOutput, SshTarget,
 };
 
@@ -43,6 +44,19 @@ pub struct RemoteFile {
     pub content: Vec<u8>,
 }
 
+/// A copy of a file between a host and the local disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileCopy {
+    /// Absolute path of the file on the host.
+    pub remote: String,
+    /// Path on the disk of this process.
+    pub local: PathBuf,
+    /// Size of the file: a source of another size is an error.
+    pub bytes: u64,
+    /// Whether root reads or writes it on the host, through `sudo -n`.
+    pub sudo: bool,
+}
+
 /// SSH and HTTP for hooks.
 #[async_trait]
 pub trait HostServices: Send + Sync {
@@ -63,6 +77,21 @@ pub trait HostServices: Send + Sync {
     ///
     /// As [`HostServices::ssh_run`]; also if the host refuses to write.
     async fn ssh_put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError>;
+
+    /// Copies a file from a host to the local disk, in bounded memory. The local file exists already.
+    ///
+    /// # Errors
+    ///
+    /// As [`HostServices::ssh_run`]; also if the file has another size than [`FileCopy::bytes`], or a disk cannot be read or
+    /// written.
+    async fn ssh_fetch(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError>;
+
+    /// Copies a local file to a host, in bounded memory and atomically, with mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// As [`HostServices::ssh_fetch`].
+    async fn ssh_send(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError>;
 
     /// Waits until a login succeeds, and reports to `watcher` the address, the last error and the seconds elapsed.
     ///

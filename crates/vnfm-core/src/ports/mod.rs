@@ -8,6 +8,7 @@
 //! | [`Store`] | the database | `vnfm-store` |
 //! | [`StoreAdmin`], [`Backups`], [`SealingKeys`], [`UnfinishedWork`] | the care of the database | `vnfm-store` |
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
+//! | [`InstanceFiles`] | files that are stored with an instance | `vnfm-store` |
 //! | [`SecretSealer`] | the provider of the keys that seal secrets | `vnfm-openstack`: Barbican |
 //! | [`Nfvo`] | the NFVO that grants operations | `vnfm-nfvo` |
 //! | [`Subscribers`] | the receivers of lifecycle notifications | `vnfm-nfvo` |
@@ -23,6 +24,7 @@ mod cluster;
 mod credentials;
 mod error;
 mod event_scope;
+mod files;
 mod host;
 mod infra;
 mod inventory;
@@ -38,6 +40,7 @@ mod quota;
 mod records;
 mod resource_plan;
 mod rolling;
+mod schedules;
 mod schemas;
 mod sealer;
 mod service;
@@ -50,6 +53,7 @@ mod usage;
 mod vim_call;
 mod vim_slot;
 mod volumes;
+pub(crate) use files::NO_FILES;
 pub(crate) use records::{merge, registered_vim};
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
@@ -63,9 +67,10 @@ pub use cluster::{ClusterCapabilities, IssuedKubeconfig, NodeCapabilities, Obser
 pub use credentials::{AccessRule, Credential, CredentialRequest, Credentials, HookSecret};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
+pub use files::{InstanceFiles, MAX_FILE_BYTES, NoInstanceFiles, is_file_name};
 pub use host::{
-    CommandOutput, HookFile, HostServices, HttpRequest, HttpResponse, PinnedTarget, RemoteFile,
-    SshCommand, SshTarget,
+    CommandOutput, FileCopy, FileTransfer, HookFile, HostServices, HttpRequest, HttpResponse,
+    PinnedTarget, RemoteFile, SshCommand, SshTarget,
 };
 pub use infra::{InfraDriver, NO_CAPABILITIES, NO_POLICIES, OwnedResource};
 pub use inventory::{Inventory, Recorded};
@@ -91,6 +96,7 @@ pub use records::{
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
 pub use rolling::{ROLLING_PARAM, Rolling};
+pub use schedules::{ScheduleRecord, Schedules};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_descriptor::Package;
-use vnfm_plugin_messages::CredentialRequest;
+use vnfm_plugin_messages::{CredentialRequest, FileTransfer};
 
 /// A parsed call of a hook.
 #[derive(Clone, PartialEq)]
@@ -40,6 +40,16 @@ pub enum HookCall {
     Credential(CredentialRequest),
     /// `vim.outputs`: the outputs of the instance's template, by name.
     Outputs,
+    /// `file.list`: the files that are stored with the instance; returns `{"files": [StoredFile, …]}`.
+    Files,
+    /// `file.fetch`: copies a file from a host, and stores it with the instance; returns a `StoredFile`.
+    Fetch(SshTarget, FileTransfer),
+    /// `file.send`: copies a stored file to a host, with mode 0600.
+    Send(SshTarget, FileTransfer),
+    /// `file.remove` of a name: removes a stored file.
+    RemoveFile(String),
+    /// `clock`: the VNFM's time; returns `{"unixMilliseconds": …}`.
+    Clock,
     /// `cancelled`: whether the operation is being cancelled; returns `{"cancelled": true|false}`.
     Cancelled,
 }
@@ -110,6 +120,15 @@ impl HookCall {
             ),
             "vim.credential" => Self::Credential(shaped(service, request)?),
             "vim.outputs" => Self::Outputs,
+            "file.list" => Self::Files,
+            "file.fetch" => {
+                shaped::<Transfer>(service, request).map(|r| Self::Fetch(r.host, r.file))?
+            }
+            "file.send" => {
+                shaped::<Transfer>(service, request).map(|r| Self::Send(r.host, r.file))?
+            }
+            "file.remove" => Self::RemoveFile(shaped::<Named>(service, request)?.name),
+            "clock" => Self::Clock,
             "cancelled" => Self::Cancelled,
             other => {
                 let what = format!("unknown host service `{other}`");
@@ -134,6 +153,11 @@ impl HookCall {
             Self::Sleep(_) => "sleep",
             Self::Credential(_) => "vim.credential",
             Self::Outputs => "vim.outputs",
+            Self::Files => "file.list",
+            Self::Fetch(..) => "file.fetch",
+            Self::Send(..) => "file.send",
+            Self::RemoveFile(_) => "file.remove",
+            Self::Clock => "clock",
             Self::Cancelled => "cancelled",
         }
     }
@@ -141,7 +165,11 @@ impl HookCall {
     /// The host that it addresses, if any.
     pub fn target(&self) -> Option<&SshTarget> {
         match self {
-            Self::Run(target, _) | Self::Put(target, _) | Self::Wait(target, _) => Some(target),
+            Self::Run(target, _)
+            | Self::Put(target, _)
+            | Self::Wait(target, _)
+            | Self::Fetch(target, _)
+            | Self::Send(target, _) => Some(target),
             _ => None,
         }
     }
@@ -167,6 +195,18 @@ struct Put {
     host: SshTarget,
     #[serde(flatten)]
     file: HookFile,
+}
+
+#[derive(Deserialize)]
+struct Transfer {
+    host: SshTarget,
+    #[serde(flatten)]
+    file: FileTransfer,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
 }
 
 #[derive(Deserialize)]

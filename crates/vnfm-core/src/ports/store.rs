@@ -4,8 +4,8 @@
 
 use super::{
     Change, ErrorKind, HostPin, InstanceRecord, JournalRow, LinkRecord, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SnapshotRecord,
-    SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
+    OutboxRow, PackageRecord, PinnedKey, PortError, QuotaResource, Schedules, SecretJson,
+    SnapshotRecord, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -151,7 +151,7 @@ impl StoreError {
 
 /// The database: records, journal, outbox and leases.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: Schedules {
     /// Id of this installation, created with the database.
     fn installation_id(&self) -> &str;
 

@@ -2,8 +2,9 @@
 
 use super::request::TestRequest;
 use super::script::{Reply, Script};
+use super::stored::StoredFiles;
 use super::uploaded::Uploaded;
-use super::values::{refused, test_credential, text};
+use super::values::{TEST_TIME, refused, test_credential, text};
 use crate::context::{HookContext, Level, Services};
 use crate::driver::{Hooks, MgmtDriver};
 use crate::error::{DriverError, ErrorKind, ServiceError};
@@ -68,6 +69,7 @@ struct State {
     script: Script,
     world: Option<Arc<dyn World>>,
     files: BTreeMap<String, Vec<u8>>,
+    stored: StoredFiles,
     checkpoints: BTreeMap<String, Value>,
     outputs: Map<String, Value>,
     calls: Vec<(String, Value)>,
@@ -453,6 +455,10 @@ impl State {
                 Ok(json!({}))
             }
             "vim.credential" => Ok(test_credential(text(request, "/name"))),
+            "file.list" | "file.fetch" | "file.send" | "file.remove" => {
+                self.stored.serve(service, request)
+            }
+            "clock" => Ok(json!({ "unixMilliseconds": TEST_TIME })),
             "vim.outputs" => Ok(Value::Object(self.outputs.clone())),
             "cancelled" => Ok(json!({ "cancelled": self.is_cancelled() })),
             _ => Err(refused(

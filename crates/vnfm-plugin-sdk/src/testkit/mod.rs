@@ -33,6 +33,7 @@ mod host;
 mod report;
 mod request;
 mod script;
+mod stored;
 mod trial;
 mod uploaded;
 mod values;

@@ -3,6 +3,9 @@
 use crate::{ErrorKind, ServiceError};
 use serde_json::{Value, json};
 
+/// The time of the test host: 2026-11-30T12:00:00Z.
+pub(super) const TEST_TIME: i64 = 1_796_040_000_000;
+
 /// The login `name` that the test host grants.
 pub(super) fn test_credential(name: &str) -> Value {
     json!({

@@ -92,7 +92,8 @@ pub(super) fn engine(
         clock: base.clock.clone(),
         limits: engine_limits(config),
         operations: vnfm_core::lcm::OPERATIONS,
-    }))
+    })
+    .with_files(base.database.files.clone()))
 }
 
 fn openstack(config: &Config, base: &Base, vims: Destinations) -> OpenStack {

@@ -1,6 +1,7 @@
 //! The database behind its ports. Only this file names the kind of database.
 
 use crate::config::Config;
+use crate::maintenance::MIN_FREE_BYTES;
 use crate::secrets::Secrets;
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use vnfm_core::ports::{
     Backups, Clock, ErrorKind, KeyLocation, SealingKeys, Store, StoreAdmin, StoreError,
     UnfinishedWork,
 };
-use vnfm_store::{PackageDir, SecretKeys, SqliteStore, StoreBackups, UncheckedAddress};
+use vnfm_store::{FileDir, PackageDir, SecretKeys, SqliteStore, StoreBackups, UncheckedAddress};
 
 /// The key file in the data folder.
 const KEY_FILE: &str = "secrets.key";
@@ -27,6 +28,8 @@ pub(super) struct Database {
     pub(super) backups: Arc<dyn Backups>,
     /// The packages in the folder next to it.
     pub(super) packages: Arc<PackageDir>,
+    /// The files that are stored with instances, in the folder next to it.
+    pub(super) files: Arc<FileDir>,
     /// As found when it was opened.
     pub(super) unchecked_addresses: Vec<UncheckedAddress>,
 }
@@ -41,6 +44,9 @@ impl Database {
     ) -> anyhow::Result<Self> {
         let store = Arc::new(open_sqlite(&config.data, &config.secrets, clock).await?);
         let packages = Arc::new(PackageDir::open(&config.data.join("packages"), limits)?);
+        let reserve = config.limits.free_bytes.unwrap_or(MIN_FREE_BYTES);
+        let files = FileDir::open(&config.data.join("files"), clock.clone(), reserve)?;
+        let files = Arc::new(files);
         Ok(Self {
             admin: store.clone(),
             keys: store.clone(),
@@ -50,6 +56,7 @@ impl Database {
                 packages: packages.clone(),
             }),
             packages,
+            files,
             unchecked_addresses: store.unchecked_addresses(),
             store,
         })

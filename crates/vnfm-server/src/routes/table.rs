@@ -5,8 +5,9 @@
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, links, list, maintenance, matches, nfvo_notifications,
-    operator_acts, orphans, own_op_occs, plans, plugins, policies, probes, secrets, subscriptions,
-    vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots, volumes,
+    operator_acts, orphans, own_op_occs, plans, plugins, policies, probes, schedules, secrets,
+    stored_files, subscriptions, vims, vnf_instances, vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
+    volumes,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
@@ -127,6 +128,13 @@ const ROUTES: &[Row] = routes! {
     GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy"          READ     Instance     Nothing       Reads policies::show;
     PUT    "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy"          OPERATE  Instance     Nothing       Adds  policies::set;
     DELETE "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy"          OPERATE  Instance     Nothing       Frees policies::unset;
+    GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/schedule"        READ     Instance     Nothing       Reads schedules::show;
+    PUT    "/vnfm/v1/vnf_instances/{vnfInstanceId}/schedule"        OPERATE  Instance     Nothing       Adds  schedules::set;
+    DELETE "/vnfm/v1/vnf_instances/{vnfInstanceId}/schedule"        OPERATE  Instance     Nothing       Frees schedules::unset;
+    GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files"           READ     Instance     Nothing       Reads stored_files::list;
+    GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     Nothing       Reads stored_files::content, Other;
+    PUT    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     Nothing       Adds  stored_files::upload;
+    DELETE "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     Nothing       Frees stored_files::delete;
     GET    "/vnfm/v1/audit"                                         ADMIN    Shared       Nothing       Reads operator_acts::audit;
     GET    "/vnfm/v1/events"                                        READ     Shared       Nothing       Reads events::list, Other;
     GET    "/vnfm/v1/orphans"                                       READ     Shared       Nothing       Reads orphans::list;
@@ -244,6 +252,8 @@ mod tests {
         "/vnfm/v1/vims/{vimId}",
         "/vnfm/v1/vims/{vimId}/kubeconfig",
         "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy",
+        "/vnfm/v1/vnf_instances/{vnfInstanceId}/schedule",
+        "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}",
         "/vnfm/v1/secrets/rotate",
         "/vnfm/v1/secrets/migrate",
         "/vnfm/v1/backup",

@@ -1,7 +1,7 @@
 //! A server on a free port, and a client that checks every response.
 
 use crate::world::{Driver, Mgmt, Only, World};
-use crate::{headers, oracle};
+use crate::{headers, oracle, standard_response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
@@ -26,7 +26,7 @@ use vnfm_server::{
     Access, Allowance, App, AppState, Externals, MeasuredSubscribers, Metrics, Nfvo,
     NfvoConnection, Onboarding, Packages, Rotate, Signatures, drive, router,
 };
-use vnfm_store::{PackageDir, SqliteStore};
+use vnfm_store::{FileDir, PackageDir, SqliteStore};
 use vnfm_types::Secret;
 
 /// The password of every user.
@@ -61,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) wrong_logins: u32,
     /// `public_url` in the configuration of the server.
     pub(crate) public_url: Option<String>,
+    /// Bytes of the disk that stored files leave free.
+    pub(crate) disk_reserve: u64,
     /// The operations of the engine.
     pub(crate) operations: &'static [&'static Operation],
 }
@@ -92,6 +94,7 @@ impl Default for Setup {
             tls,
             signatures,
             nfvo: None,
+            disk_reserve: 0,
             kubernetes: false,
             wrong_logins: 100,
             public_url: None,
@@ -153,7 +156,7 @@ pub(crate) struct Bench {
     http: reqwest::Client,
     pub(crate) packages: Arc<PackageDir>,
     pub(crate) app: App,
-    _folder: TempDir,
+    folder: TempDir,
     _tasks: JoinSet<()>,
 }
 
@@ -235,7 +238,14 @@ impl Bench {
             operations: setup.operations,
             ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
         };
-        let engine = Engine::new(parts).observed_by(metrics.clone());
+        let files = FileDir::open(
+            &folder.path().join("files"),
+            clock.clone(),
+            setup.disk_reserve,
+        );
+        let engine = Engine::new(parts)
+            .observed_by(metrics.clone())
+            .with_files(Arc::new(files.unwrap()));
         let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &metrics);
         let access = setup.access(&clock);
         store.set_quotas(access.quotas());
@@ -267,9 +277,14 @@ impl Bench {
             http: http_client(),
             packages,
             app,
-            _folder: folder,
+            folder,
             _tasks: tasks,
         }
+    }
+
+    /// The folder of the files that are stored with instances.
+    pub(crate) fn stored_files(&self) -> std::path::PathBuf {
+        self.folder.path().join("files")
     }
 
     /// Sends later requests as this user, with [`PASSWORD`].
@@ -313,7 +328,7 @@ impl Bench {
             bytes,
             is_all,
         };
-        check(&path, &response);
+        standard_response::check(&path, &response);
         oracle::documented(method.as_str(), &path, &response);
         headers::check(method.as_str(), &path, &response);
         response
@@ -411,64 +426,6 @@ pub(crate) fn paths() -> BTreeMap<String, Vec<String>> {
 pub(crate) fn packed(name: &str) -> Vec<u8> {
     let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
     vnfm_descriptor::pack(&samples.join(name), &vnfm_descriptor::Limits::default()).unwrap()
-}
-
-/// Checks a response against the standard.
-fn check(path: &str, response: &Response) {
-    let versioned = ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"]
-        .iter()
-        .any(|api| path.starts_with(api));
-    if versioned || path.ends_with("/api_versions") {
-        assert!(
-            response.headers.contains_key("version"),
-            "no Version in {response:?}"
-        );
-    }
-    if response.status >= 400 {
-        assert_eq!(
-            response.headers[CONTENT_TYPE], "application/problem+json",
-            "{response:?}"
-        );
-        assert_eq!(response.body["status"], response.status, "{response:?}");
-        let code = response.body["code"].as_str().unwrap();
-        let ours = reference::CODES.iter().any(|(name, ..)| *name == code);
-        let drivers = vnfm_kubernetes::errors::CODES.to_vec();
-        let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
-        let engines = engines.iter().any(|one| one.name == code);
-        assert!(
-            ours || engines || code.starts_with("test."),
-            "`{code}` is in no table of codes"
-        );
-        return oracle::check("ProblemDetails", &response.body);
-    }
-    let resource = path.split('/').nth(3).unwrap_or_default();
-    // The content of a package can be anything, and a PATCH of one returns only the changes.
-    if resource == "vnf_packages" && path.split('/').count() > 5 {
-        return;
-    }
-    if path.ends_with("/plan") || path.ends_with("/policy") {
-        return;
-    }
-    if resource == "vnf_packages" && !response.is_all {
-        return oracle::check_sol005("VnfPkgInfoModifications", &response.body);
-    }
-    let kind = match resource {
-        "vnf_instances" => "VnfInstance",
-        "vnf_lcm_op_occs" => "VnfLcmOpOcc",
-        "vnf_packages" => "VnfPkgInfo",
-        "subscriptions" => "LccnSubscription",
-        _ => return,
-    };
-    let check = if path.starts_with("/vnflcm/v1/") {
-        oracle::check_v1
-    } else {
-        oracle::check
-    };
-    match &response.body {
-        Value::Null => {}
-        Value::Array(entries) => entries.iter().for_each(|entry| check(kind, entry)),
-        entry => check(kind, entry),
-    }
 }
 
 /// A client that uses no proxy and follows no redirect.

@@ -15,6 +15,7 @@ const NEW: &str = "/etc/kubernetes/pki/vnfm-ca/ca.crt";
 const SIGNED: &str = "/etc/kubernetes/pki/vnfm-ca/signed";
 const OLD: &str = "/etc/kubernetes/pki/vnfm-old-ca.crt";
 const TRUSTED: &str = "/etc/kubernetes/pki/vnfm-new-ca.crt";
+const ETCD: &str = "/etc/kubernetes/manifests/etcd.yaml";
 /// The CA that has signed the kubelet's certificate; absent: the first one.
 const KUBELET_CA: &str = "/var/lib/kubelet/pki/ca";
 
@@ -101,6 +102,12 @@ fn sign(host: &Host) -> Result<String, String> {
             let name = &other.spec().name;
             violate(host, format!("`{name}` does not trust the CA that signs"));
         }
+        if other.disk().is_file(ETCD) && !restarted(&other) {
+            let name = &other.spec().name;
+            let message =
+                format!("etcd of `{name}` does not trust etcd's new CA yet: not restarted");
+            violate(host, message);
+        }
     }
     let cluster = cluster(host).ok_or("no cluster\n")?;
     cluster
@@ -112,6 +119,21 @@ fn sign(host: &Host) -> Result<String, String> {
     disk.write(CA, new + &old, 0o644);
     disk.write(SIGNED, "", 0o600);
     Ok(String::new())
+}
+
+/// Whether etcd of a control-plane node has been restarted with this rotation's CAs.
+fn restarted(host: &Host) -> bool {
+    let address = host.spec().address.to_string();
+    let label = cluster(host).and_then(|cluster| {
+        let nodes = cluster.object("/api/v1/nodes")?;
+        let mut nodes = nodes["items"].as_array()?.iter();
+        let node = nodes.find(|node| node["status"]["addresses"][0]["address"] == address)?;
+        let name = node["metadata"]["name"].as_str()?;
+        let pod = cluster.object(&format!("/api/v1/namespaces/kube-system/pods/etcd-{name}"))?;
+        let label = pod["metadata"]["labels"]["vnfm.dev/restarted"].as_str()?;
+        Some(label.to_owned())
+    });
+    label.is_some_and(|label| label.ends_with("-trust") || label.ends_with("-sign"))
 }
 
 fn kubelet(host: &Host) -> Result<String, String> {

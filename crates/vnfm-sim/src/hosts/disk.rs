@@ -11,6 +11,7 @@ const INSTALLED: &[&str] = &[
     "cat",
     "chmod",
     "cp",
+    "date",
     "dpkg",
     "env",
     "hostname",

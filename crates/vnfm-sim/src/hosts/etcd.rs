@@ -1,5 +1,6 @@
 //! `vnfm-etcd`, the script that drivers install for snapshots of etcd. On a real host that is a shell script; here the same
-//! commands have the same effects: a snapshot is a file with the cluster's objects and the passphrase's hash.
+//! commands have the same effects: a snapshot is a file with the cluster's objects, its CA and the passphrase's hash, and a
+//! second line with the SHA-256 of the first.
 
 use super::host::Host;
 use super::kubeadm::CA;
@@ -29,7 +30,7 @@ pub(super) fn vnfm_etcd(shell: &Shell, words: &[&str]) -> Output {
             save(host, (name, passphrase), keep.parse().unwrap_or(1))
         }
         ["list"] => Ok(list(host)),
-        ["verify", name, passphrase] => decrypt(host, (name, passphrase)).map(|_| String::new()),
+        ["verify", name, passphrase] => return verify(host, (name, passphrase)),
         ["restore", name, passphrase, _, _, id] => restore(host, (name, passphrase), id),
         _ => Err("usage: vnfm-etcd name|save|list|verify|restore …\n".to_owned()),
     };
@@ -57,8 +58,12 @@ fn save(host: &Host, (name, passphrase): (&str, &str), keep: usize) -> Result<St
     let secret = host.disk().read(passphrase).ok_or("no passphrase file\n")?;
     if !host.disk().is_file(&path) {
         let cluster = cluster(host).ok_or("etcd does not respond\n")?;
-        let content = json!({ "passphrase": hash(&secret), "objects": cluster.snapshot() });
-        host.disk().write(&path, content.to_string(), 0o600);
+        let ca = host.disk().text(CA);
+        let content =
+            json!({ "passphrase": hash(&secret), "objects": cluster.snapshot(), "ca": ca });
+        let content = content.to_string();
+        let sealed = format!("{content}\n{}", hash(content.as_bytes()));
+        host.disk().write(&path, sealed, 0o600);
     }
     let all = files(host);
     for old in &all[..all.len().saturating_sub(keep)] {
@@ -83,13 +88,32 @@ fn decrypt(host: &Host, (name, passphrase): (&str, &str)) -> Result<Value, Strin
         .disk()
         .text(&format!("{SNAPSHOTS}/{name}.db.enc"))
         .ok_or("no such snapshot\n")?;
-    let content: Value = serde_json::from_str(&content).map_err(|error| format!("{error}\n"))?;
+    let (content, sum) = content.rsplit_once('\n').unwrap_or((&content, ""));
+    if hash(content.as_bytes()) != sum {
+        return Err(format!(
+            "the snapshot {name} is damaged: it was truncated or changed\n"
+        ));
+    }
+    let content: Value = serde_json::from_str(content).map_err(|error| format!("{error}\n"))?;
     if content["passphrase"] != hash(&secret).as_str() {
         return Err(format!(
             "the passphrase is not that of the snapshot {name}, or the file is damaged\n"
         ));
     }
     Ok(content)
+}
+
+/// Whether the passphrase is the snapshot's, and the snapshot this cluster's.
+fn verify(host: &Host, (name, passphrase): (&str, &str)) -> Output {
+    let ca = host.disk().text(CA);
+    match decrypt(host, (name, passphrase)) {
+        Ok(content) if content["ca"].as_str() == ca.as_deref() => Output::default(),
+        Ok(_) => Output::fail(
+            5,
+            format!("the snapshot {name} is that of a cluster with another CA\n"),
+        ),
+        Err(error) => Output::fail(3, error),
+    }
 }
 
 fn restore(host: &Host, snapshot: (&str, &str), id: &str) -> Result<String, String> {

@@ -186,6 +186,25 @@ impl Hosts {
         self.host(server_id)?.disk().read(path)
     }
 
+    /// Writes a file on a machine's disk, as somebody who logs in can.
+    pub fn write_file(&self, server_id: &str, path: &str, content: impl Into<Vec<u8>>) {
+        if let Some(host) = self.host(server_id) {
+            host.disk().write(path, content, 0o600);
+        }
+    }
+
+    /// Deletes a file or folder of a machine's disk.
+    pub fn remove_file(&self, server_id: &str, path: &str) {
+        if let Some(host) = self.host(server_id) {
+            host.disk().remove(path);
+        }
+    }
+
+    /// Sets how many seconds the clock of a machine is ahead of the world's; below 0: behind.
+    pub fn set_clock(&self, server_id: &str, ahead: i64) {
+        self.write_file(server_id, programs::CLOCK_OFFSET, ahead.to_string());
+    }
+
     /// Paths of all files on a machine's disk, for checkers.
     pub fn files(&self, server_id: &str) -> Vec<String> {
         self.host(server_id)

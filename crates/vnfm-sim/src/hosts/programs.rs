@@ -5,6 +5,8 @@ use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
 use super::{ca, etcd, kubeadm, kubectl, lease, software, step, upgrade};
 
+/// A file with the seconds that the clock of the host is ahead.
+pub(super) const CLOCK_OFFSET: &str = "/sim/clock-offset";
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
     "true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set",
@@ -46,6 +48,7 @@ pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -
         "apt-get" | "apt-cache" | "dpkg" | "ctr" => packages(shell, name, &args),
         "sysctl" | "modprobe" | "swapoff" | "systemctl" => settings(shell, name, &args),
         "ip" => ip(shell, &args),
+        "date" => date(shell, &args),
         "uname" | "id" | "whoami" | "hostname" | "nproc" => identity(shell, name, &args),
         // Any other file is a script.
         _ => script(shell, path, &args, input).await,
@@ -399,6 +402,18 @@ fn systemctl(settings: &mut super::host::Settings, args: &[&str], installed: &[&
         }
     }
     output
+}
+
+/// `date +%s.%N`, by the clock of the host.
+fn date(shell: &Shell, args: &[&str]) -> Output {
+    if args != ["+%s.%N"] {
+        return Output::fail(1, "date: not simulated\n");
+    }
+    let offset = shell.host.disk().text(CLOCK_OFFSET);
+    let offset: i64 = offset.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let now = jiff::Timestamp::now();
+    let seconds = now.as_second() + offset;
+    Output::ok(format!("{seconds}.{:09}\n", now.subsec_nanosecond()))
 }
 
 /// `ip -o addr show to ADDRESS`.

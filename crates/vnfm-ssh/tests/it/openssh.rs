@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 use vnfm_core::ports::{
-    CommandOutput, ErrorKind, PinnedTarget, PortError, RemoteFile, SshCommand, SshTarget, Watcher,
+    CommandOutput, ErrorKind, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, SshTarget,
+    Watcher,
 };
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
@@ -146,6 +147,59 @@ async fn a_file_is_written_completely_with_its_mode() {
         1,
         "no temporary file remains"
     );
+}
+
+#[tokio::test]
+async fn a_large_file_is_copied_both_ways() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let at = |name: &str| sshd.folder.path().join(name);
+    let content: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(at("it's here"), &content).unwrap();
+    std::fs::write(at("local"), "old and longer than nothing").unwrap();
+    let mut copy = FileCopy {
+        remote: at("it's here").display().to_string(),
+        local: at("local"),
+        bytes: content.len() as u64,
+        sudo: false,
+    };
+    ssh.fetch(&target, &copy).await.unwrap();
+    assert!(std::fs::read(at("local")).unwrap() == content);
+    copy.remote = at("back").display().to_string();
+    ssh.send(&target, &copy).await.unwrap();
+    assert!(std::fs::read(at("back")).unwrap() == content);
+    let mode = std::fs::metadata(at("back")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+}
+
+#[tokio::test]
+async fn a_file_of_another_size_is_not_copied() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let at = |name: &str| sshd.folder.path().join(name);
+    for name in ["remote", "local"] {
+        std::fs::write(at(name), "seven b").unwrap();
+    }
+    let copy = |remote: &str, bytes| FileCopy {
+        remote: at(remote).display().to_string(),
+        local: at("local"),
+        bytes,
+        sudo: false,
+    };
+    for (copy, words) in [
+        (copy("remote", 8), "1 bytes are missing"),
+        (copy("remote", 6), "longer than it was"),
+        (copy("none", 7), "No such file"),
+        (copy("", 7), "absolute path"),
+    ] {
+        let error = ssh.fetch(&target, &copy).await.unwrap_err();
+        assert_eq!(error.name(), "ssh.not-copied", "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    std::fs::write(at("local"), "another").unwrap();
+    let error = ssh.send(&target, &copy("remote", 8)).await.unwrap_err();
+    assert!(error.to_string().contains("got 7 of 8 bytes"), "{error}");
+    assert_eq!(std::fs::read(at("remote")).unwrap(), b"seven b", "it stays");
 }
 
 #[tokio::test]

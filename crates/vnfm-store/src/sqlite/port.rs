@@ -8,14 +8,44 @@ use crate::secret_keys::SecretKeys;
 use crate::statement::{FromRow as _, Query as Sql, Row};
 use crate::{read, tenant_usage};
 use async_trait::async_trait;
+use jiff::Timestamp;
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, LinkRecord,
-    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson,
-    SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord, VimUse, VolumeRecord,
+    OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey, QuotaResource, ScheduleRecord,
+    Schedules, SecretJson, SnapshotRecord, Store, StoreError, SubscriptionRecord, Usage, VimRecord,
+    VimUse, VolumeRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
+
+#[async_trait]
+impl Schedules for SqliteStore {
+    async fn schedule(
+        &self,
+        tenant: &str,
+        instance_id: &str,
+    ) -> Result<ScheduleRecord, StoreError> {
+        let (query, action) = (read::schedule(tenant, instance_id), "read a schedule");
+        let found = self.database.unsealed(action, query, read::schedule_record);
+        only(found.await?, "schedule of VNF instance", instance_id)
+    }
+
+    async fn due_schedules(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<ScheduleRecord>, StoreError> {
+        let query = read::due_schedules(now, limit);
+        self.database
+            .unsealed(
+                "list the schedules that are due",
+                query,
+                read::schedule_record,
+            )
+            .await
+    }
+}
 
 #[async_trait]
 impl Store for SqliteStore {

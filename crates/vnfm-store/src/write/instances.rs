@@ -96,11 +96,12 @@ pub(super) fn remove(tenant: &str, id: &str) -> Vec<Statement> {
 }
 
 /// Removes the dependent rows of an instance.
-pub(super) fn forget(id: &str) -> [Statement; 4] {
+pub(super) fn forget(id: &str) -> [Statement; 5] {
     [
         "DELETE FROM pinned_hosts WHERE instance_id = $1",
         "DELETE FROM uses WHERE instance_id = $1",
         "DELETE FROM link_uses WHERE instance_id = $1",
+        "DELETE FROM schedules WHERE instance_id = $1",
         "UPDATE volumes SET used_by = NULL WHERE used_by = $1",
     ]
     .map(|sql| Statement::new(sql).bind(id))

@@ -7,6 +7,7 @@ mod ops;
 mod overrides;
 mod packages;
 mod pins;
+mod schedules;
 mod snapshots;
 mod subscriptions;
 #[cfg(test)]
@@ -87,12 +88,12 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
         Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
         Change::RemoveHostKey(host) => Ok(pins::forget(host)),
-        other => shared_statements(other),
+        other => shared_statements(other, keys),
     }
 }
 
-/// The statements of a change that concerns what outlives instances: shared virtual links, retained volumes.
-fn shared_statements(change: &Change) -> Done<Vec<Statement>> {
+/// The statements of a change that concerns what is apart from instances: shared virtual links, retained volumes, schedules.
+fn shared_statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Statement>> {
     match change {
         Change::AddLink(record) => links::add(record),
         Change::PutLink(record) => links::put(record),
@@ -102,6 +103,12 @@ fn shared_statements(change: &Change) -> Done<Vec<Statement>> {
             instance_id,
             links,
         } => Ok(links::set_uses(tenant, instance_id, links)),
+        Change::SetSchedule(record) => schedules::set(record, keys),
+        Change::PutSchedule(record) => schedules::put(record, keys),
+        Change::RemoveSchedule {
+            tenant,
+            instance_id,
+        } => Ok(schedules::remove(tenant, instance_id)),
         Change::AddVolume(record) => volumes::add(record),
         Change::SetVolumeState { tenant, id, state } => Ok(volumes::set_state(tenant, id, *state)),
         Change::RemoveVolume {
@@ -196,6 +203,9 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::PutLink(_) => "write a shared virtual link",
         Change::RemoveLink { .. } => "remove a shared virtual link",
         Change::SetLinkUses { .. } => "record which shared virtual links an instance uses",
+        Change::SetSchedule(_) => "set a schedule",
+        Change::PutSchedule(_) => "write a schedule",
+        Change::RemoveSchedule { .. } => "remove a schedule",
         Change::AddVolume(_) => "add a retained volume",
         Change::SetVolumeState { .. } => "set the state of a retained volume",
         Change::RemoveVolume { .. } => "remove a retained volume",

@@ -14,6 +14,8 @@ mod files;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
+mod instance_files;
+#[cfg(test)]
 mod kept_addresses;
 #[cfg(test)]
 mod key_provider;

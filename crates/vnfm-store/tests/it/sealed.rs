@@ -11,9 +11,10 @@ use std::sync::Arc;
 use vnfm_core::Deployment;
 use vnfm_core::ports::SealingKeys as _;
 use vnfm_core::ports::{
-    Change, JournalRow, ProcessHistory, SecretJson, StepStatus, Store, StoreError,
+    Change, JournalRow, ProcessHistory, ScheduleRecord, SecretJson, StepStatus, Store, StoreError,
 };
 use vnfm_store::{SecretKeys, SqliteStore};
+use vnfm_types::Schedule;
 
 const PLANTED: &str = "correct-horse-battery-staple";
 
@@ -49,6 +50,20 @@ pub(crate) async fn plant(store: &dyn Store) {
         key: "token".into(),
         value: planted(),
     };
+    let schedule = ScheduleRecord {
+        tenant: TENANT.into(),
+        instance_id: "i1".into(),
+        version: 0,
+        schedule: Schedule {
+            every_seconds: 60,
+            next_at: crate::records::at(),
+            last_at: None,
+            last_op_occ_id: None,
+            last_result: None,
+        },
+        running: false,
+        request: planted(),
+    };
     let changes = vec![
         Change::AddPackage(package("package", Some("vnfd"))),
         Change::AddInstance(with_instance),
@@ -56,12 +71,13 @@ pub(crate) async fn plant(store: &dyn Store) {
         Change::Journal(Arc::new(row)),
         checkpoint,
         Change::AddVim(with_vim),
+        Change::SetSchedule(Box::new(schedule)),
     ];
     store.write(None, changes).await.unwrap();
 }
 
 /// Reads the secrets that [`plant`] wrote.
-pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreError> {
+pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 8], StoreError> {
     let op = store.op(TENANT, "o1").await?;
     Ok([
         sealed(store.instance(TENANT, "i1").await?.deployment),
@@ -74,6 +90,7 @@ pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreE
             .await?
             .unwrap_or_default(),
         store.vim(TENANT, "v1").await?.access_info,
+        store.schedule(TENANT, "i1").await?.request,
     ])
 }
 
@@ -82,9 +99,10 @@ fn sealed(deployment: Option<Arc<Deployment>>) -> SecretJson {
     SecretJson::from(json!(params))
 }
 
-pub(crate) fn all_planted() -> [SecretJson; 7] {
+pub(crate) fn all_planted() -> [SecretJson; 8] {
     let [one, two, three] = std::array::from_fn(|_| sealed(Some(deployment(PLANTED))));
-    [one, two, three, planted(), planted(), planted(), planted()]
+    let [four, five, six, seven, eight] = std::array::from_fn(|_| planted());
+    [one, two, three, four, five, six, seven, eight]
 }
 
 /// `text` as a file may contain it: plain, and in base64 at each of the three offsets.
@@ -179,8 +197,8 @@ async fn a_rotation_reseals_everything_and_removes_the_old_key() {
     std::fs::copy(home.key_file(), &old).unwrap();
     assert_eq!(
         store.rotate().await.unwrap(),
-        8,
-        "seven secrets and the check of the key"
+        9,
+        "eight secrets and the check of the key"
     );
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let before = std::fs::read_to_string(&old).unwrap();
@@ -202,7 +220,7 @@ async fn a_rotation_reseals_everything_and_removes_the_old_key() {
     assert!(matches!(opened, Err(StoreError::Broken(_))));
     let store = home.open().await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.rotate().await.unwrap(), 8);
+    assert_eq!(store.rotate().await.unwrap(), 9);
 }
 
 #[tokio::test(flavor = "multi_thread")]

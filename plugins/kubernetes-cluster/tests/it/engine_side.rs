@@ -7,17 +7,22 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::{
-    Clock as _, Code, ErrorKind, HookCall, HookHost, HttpRequest, PortError, remote_file,
-    wrong_call,
+    Clock as _, Code, ErrorKind, FileCopy, FileTransfer, HookCall, HookHost, HttpRequest,
+    InstanceFiles as _, PortError, remote_file, wrong_call,
 };
 use vnfm_plugin_sdk::ServiceError;
 use vnfm_plugin_sdk::testkit::World;
 use vnfm_ssh::Ssh;
+use vnfm_store::FileDir;
+
+/// The instance of the lab.
+pub(crate) const INSTANCE: &str = "inst-1";
 
 /// Secret of the logins to the cloud.
 pub(crate) const CLOUD_SECRET: &str = "planted-cloud-secret";
@@ -54,7 +59,8 @@ impl World for Neighbours {
     ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>> {
         let (side, service, request) = (self.0.clone(), service.to_owned(), request.clone());
         Box::pin(async move {
-            if !["ssh.run", "ssh.put", "ssh.wait", "http", "sleep"].contains(&service.as_str()) {
+            let own = ["ssh.run", "ssh.put", "ssh.wait", "http", "sleep", "clock"];
+            if !own.contains(&service.as_str()) && !service.starts_with("file.") {
                 return None;
             }
             let response = side.serve(&service, request).await;
@@ -73,6 +79,7 @@ impl World for Neighbours {
 /// The engine's side: SSH, package, checkpoints.
 pub(crate) struct EngineSide {
     pub(crate) ssh: Ssh,
+    pub(crate) files: Arc<FileDir>,
     pub(crate) package: BTreeMap<String, Vec<u8>>,
     pub(crate) checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Name of the hook, to which checkpoints belong.
@@ -169,6 +176,33 @@ impl EngineSide {
             })),
             HookCall::Outputs => Ok(json!({"service_subnet": "subnet-1"})),
             HookCall::Cancelled => Ok(json!({ "cancelled": false })),
+            other => self.serve_files(other).await,
+        }
+    }
+
+    /// Serves the calls that concern stored files and the time.
+    async fn serve_files(&self, call: HookCall) -> Result<Value, PortError> {
+        match call {
+            HookCall::Clock => Ok(json!({ "unixMilliseconds": RealClock.now().as_millisecond() })),
+            HookCall::Files => Ok(json!({ "files": self.files.list(INSTANCE).await? })),
+            HookCall::Fetch(host, file) => {
+                let local = self.files.begin(INSTANCE, &file.name, file.bytes).await?;
+                let copy = file_copy(&file, (local.clone(), file.bytes));
+                self.ssh.fetch(&host.into(), &copy).await?;
+                let expected = (local, file.sha256.as_deref());
+                let stored = self.files.complete(INSTANCE, &file.name, expected).await?;
+                Ok(json!(stored))
+            }
+            HookCall::Send(host, file) => {
+                let (stored, local) = self.files.open(INSTANCE, &file.name).await?;
+                let copy = file_copy(&file, (local, stored.bytes));
+                self.ssh.send(&host.into(), &copy).await?;
+                Ok(json!(stored))
+            }
+            HookCall::RemoveFile(name) => {
+                self.files.remove(INSTANCE, &name).await?;
+                Ok(json!({}))
+            }
             other => Err(wrong_call(other.service(), "not in this lab")),
         }
     }
@@ -176,6 +210,15 @@ impl EngineSide {
     fn file(&self, path: &str) -> Result<Vec<u8>, PortError> {
         let missing = || PortError::new(&REFUSED, "read an artifact", format!("no `{path}`"));
         self.package.get(path).cloned().ok_or_else(missing)
+    }
+}
+
+fn file_copy(file: &FileTransfer, (local, bytes): (PathBuf, u64)) -> FileCopy {
+    FileCopy {
+        remote: file.path.clone(),
+        local,
+        bytes,
+        sudo: file.sudo,
     }
 }
 

@@ -20,6 +20,7 @@ use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::{Cluster, Clusters};
 use vnfm_sim::ledger::Ledger;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
+use vnfm_store::FileDir;
 
 /// Suffix of the ids of a replaced server and its VNFC.
 pub(crate) const NEW: &str = "-new";
@@ -42,6 +43,9 @@ pub(crate) struct Lab {
     checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
     pub(crate) messages: Arc<Mutex<Vec<String>>>,
     pub(crate) pending: Arc<Pending>,
+    /// The VNFM's data folder.
+    pub(crate) data: tempfile::TempDir,
+    pub(crate) files: Arc<FileDir>,
 }
 
 pub(crate) struct RealClock;
@@ -78,7 +82,11 @@ impl Lab {
             let (books, faults) = (Ledger::new(), Faults::new());
             let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
             let hosts = Hosts::new(books.clone(), faults.clone(), clusters.clone(), port);
+            let data = tempfile::tempdir().unwrap();
+            let files = FileDir::open(data.path(), Arc::new(RealClock), 0).unwrap();
             return Self {
+                data,
+                files: Arc::new(files),
                 net,
                 port,
                 books,
@@ -331,6 +339,7 @@ impl Lab {
     fn side(&self, hook: &str) -> EngineSide {
         EngineSide {
             ssh: Ssh::new(self.host_keys.clone(), Destinations::anywhere()),
+            files: self.files.clone(),
             package: self.package.clone(),
             checkpoints: self.checkpoints.clone(),
             hook: hook.to_owned(),

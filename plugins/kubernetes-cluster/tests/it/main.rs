@@ -7,6 +7,10 @@ mod addons;
 #[cfg(test)]
 mod authority;
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod control_planes;
 #[cfg(test)]
 mod crash;

@@ -183,6 +183,14 @@ impl Host {
                 "vim.credential",
                 "a run outside of a VNFM has no VIM",
             )),
+            HookCall::Clock => Ok(json!({"unixMilliseconds": SystemClock.now().as_millisecond()})),
+            HookCall::Files
+            | HookCall::Fetch(..)
+            | HookCall::Send(..)
+            | HookCall::RemoveFile(_) => {
+                let what = "a run outside of a VNFM stores no files";
+                Err(wrong_call(call.service(), what))
+            }
             // Progress and waiting: the trace line says it all.
             _ => Ok(json!({})),
         }
