@@ -73,7 +73,7 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
         outbox(&engine, &all, mark).await?;
         Ok(instances)
     })?;
-    let found = without_retained(&engine, process, site.new_resources()?)?;
+    let found = without_retained(process, site.new_resources()?)?;
     let instantiated = instances
         .iter()
         .filter(|(_, instance)| is_instantiated(instance))
@@ -106,12 +106,9 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
 }
 
 /// The resources without the retained volumes that no instance uses, all of which must exist (I5).
-fn without_retained(
-    engine: &Engine,
-    process: &Process,
-    mut found: Vec<Value>,
-) -> Result<Vec<Value>> {
-    let volumes = process.finish(async { Ok(free_volumes(engine).await?) })?;
+pub(crate) fn without_retained(process: &Process, mut found: Vec<Value>) -> Result<Vec<Value>> {
+    let engine = process.engine()?;
+    let volumes = process.finish(async { Ok(free_volumes(&engine).await?) })?;
     for volume in volumes {
         let at = found.iter().position(|entry| {
             field(entry, "kind") == "volume" && field(entry, "id") == volume.resource_id

@@ -345,7 +345,7 @@ async fn concurrent_rotations_are_serialised() {
         })
         .collect();
     for rotation in rotations {
-        assert_eq!(rotation.await.unwrap(), 8);
+        assert_eq!(rotation.await.unwrap(), 9);
     }
     drop(store);
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());
