@@ -77,11 +77,8 @@ pub(crate) fn play(
     };
     let before = known(&process, target)?;
     let mark = check::mark(site, &process)?;
-    let by_signal = case.death == Death::Signal
-        && case
-            .first
-            .as_ref()
-            .is_some_and(|plan| plan.fault.ends_the_drive());
+    let ends = |plan: &Plan| plan.fault.ends_the_drive();
+    let by_signal = case.death == Death::Signal && case.first.as_ref().is_some_and(ends);
     let (met, struck) = match (&case.first, by_signal) {
         (Some(plan), true) => {
             drop(process);

@@ -121,6 +121,16 @@ impl Probe {
         }
     }
 
+    /// The time of the process, as `date +%s.%N` prints it.
+    pub(crate) fn time(&self) -> String {
+        let milliseconds = self.clock.now().as_millisecond();
+        format!(
+            "{}.{:03}000000\n",
+            milliseconds / 1_000,
+            milliseconds % 1_000
+        )
+    }
+
     /// Starts counting for this instance, and strikes as planned.
     pub(crate) fn begin(&self, instance: &str, plan: Option<Plan>) {
         let instance = instance.to_owned();

@@ -210,7 +210,7 @@ fn store_package(folder: &Path, id: &str, sample: &str) -> Result<String> {
     let mut path = root().join("vnfd-samples").join(sample);
     let own = tempfile::tempdir()?;
     if id == Vnf::F.package() {
-        path = own.path().to_owned();
+        own.path().clone_into(&mut path);
         let installation = folder.file_name().unwrap_or_default().to_string_lossy();
         for (name, bytes) in package_image::files(&installation)? {
             let file = path.join(name);

@@ -12,7 +12,8 @@ use vnfm_core::{Engine, Refusal};
 use vnfm_tests::package_image;
 use vnfm_tests::sources::root;
 use vnfm_types::{
-    CreateVnfRequest, CreateVnfSnapshotInfoRequest, LcmOperationType, RetainedVolume, VnfSnapshot,
+    CreateVnfRequest, CreateVnfSnapshotInfoRequest, LcmOperationState, LcmOperationType,
+    RetainedVolume, VnfSnapshot,
 };
 
 /// The tenant of every resource.
@@ -299,8 +300,8 @@ pub(crate) async fn begin(
         }
         LcmOperationType::Terminate if target.vnf == Vnf::E => {
             request["terminationType"] = json!("FORCEFUL");
-            // What a failed termination has retained stays so.
-            if !has_retained(engine, id).await? {
+            // What a failed termination has retained stays so; of what a failed operation left nothing is retained.
+            if !has_retained(engine, id).await? && !has_failed(engine, id).await? {
                 request["additionalParams"] = json!({RETAIN_PARAM: "all"});
             }
         }
@@ -344,6 +345,14 @@ async fn has_retained(engine: &Engine, id: &str) -> Result<bool, Refusal> {
         volume.used_by.as_deref() == Some(id) && !reused.any(|one| one.id == volume.id)
     });
     Ok(own.count() > 0)
+}
+
+/// Whether an operation of the instance was failed.
+async fn has_failed(engine: &Engine, id: &str) -> Result<bool, Refusal> {
+    let filter = Query::of_instance(id.to_owned());
+    let all = engine.store().ops(TENANT, &filter).await?;
+    let mut states = all.iter().map(|record| record.op.operation_state);
+    Ok(states.any(|state| state == LcmOperationState::Failed))
 }
 
 /// A new snapshot without contents.

@@ -157,6 +157,10 @@ pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Response {
             .header(CONTENT_TYPE, "application/zip")
             .body(packed("vnf-b-cnf")),
         ("put", "policy") => request.json(&json!({"onFailure": {"retries": 1}})),
+        ("put", "schedule") => request.json(&json!({
+            "everySeconds": 3600,
+            "request": {"changeStateTo": "STARTED"},
+        })),
         ("patch" | "post", last) => request.json(&body(last, path)),
         _ => request,
     };

@@ -17,7 +17,7 @@ fn at(endpoint: &str) -> VimConnectionInfo {
 fn as_before(home: &Home) {
     let db = rusqlite::Connection::open(home.database()).unwrap();
     db.execute_batch(
-        "DROP TABLE volumes; DROP TABLE link_uses; DROP TABLE links; DROP TABLE kept_addresses; DROP TABLE snapshots; DROP INDEX instances_need_levels; DROP INDEX ops_next_pkg;
+        "DROP TABLE schedules; DROP TABLE volumes; DROP TABLE link_uses; DROP TABLE links; DROP TABLE kept_addresses; DROP TABLE snapshots; DROP INDEX instances_need_levels; DROP INDEX ops_next_pkg;
          UPDATE instances SET request = deployment;
          ALTER TABLE instances DROP COLUMN deployment; ALTER TABLE instances DROP COLUMN needs_levels;
          ALTER TABLE ops DROP COLUMN before; ALTER TABLE ops DROP COLUMN target;

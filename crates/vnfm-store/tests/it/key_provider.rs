@@ -114,7 +114,7 @@ async fn a_provider_key_seals_a_new_database_and_is_in_no_file() {
     }
     let store = open(&home, &provider).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.rotate().await.unwrap(), 8);
+    assert_eq!(store.rotate().await.unwrap(), 9);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(
         vim.secret_uuid.as_deref(),
@@ -143,7 +143,7 @@ async fn migrating_to_the_provider_and_back_loses_nothing() {
         "opening does not migrate"
     );
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
-    assert_eq!(store.migrate(KeyLocation::Sealer).await.unwrap(), 8);
+    assert_eq!(store.migrate(KeyLocation::Sealer).await.unwrap(), 9);
     assert_eq!(
         store.migrate(KeyLocation::Sealer).await.unwrap(),
         0,
