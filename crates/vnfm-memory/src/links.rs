@@ -106,9 +106,9 @@ pub(crate) fn remove_uses(state: &mut State, instance: &str) {
 /// A link as it is read.
 pub(crate) fn shown(state: &State, record: &LinkRecord) -> LinkRecord {
     let mut shown = record.clone();
-    shown.link.used_by = users(state, &record.tenant, &record.link.id)
-        .cloned()
-        .collect();
+    let users = users(state, &record.tenant, &record.link.id);
+    shown.link.used_by = users.cloned().collect();
+    shown.link.used_by.sort();
     shown
 }
 

@@ -39,7 +39,8 @@ fn users() -> String {
 pub(crate) fn link_record(mut row: Row) -> Done<LinkRecord> {
     let (tenant, version) = (row.take()?, row.count()?);
     let link: SharedLink = row.json()?;
-    let used_by = json(&row.take::<String>()?)?;
+    let mut used_by: Vec<String> = json(&row.take::<String>()?)?;
+    used_by.sort();
     Ok(LinkRecord {
         tenant,
         version,
