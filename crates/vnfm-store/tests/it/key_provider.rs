@@ -155,7 +155,7 @@ async fn migrating_to_the_provider_and_back_loses_nothing() {
         .iter()
         .map(|one| (one.key_type.as_str(), one.values, one.seals))
         .collect();
-    assert_eq!(sealed_values, [("barbican_key", 8, true)]);
+    assert_eq!(sealed_values, [("barbican_key", 9, true)]);
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.key_type.as_deref(), Some("barbican_key"));
@@ -172,7 +172,7 @@ async fn migrating_to_the_provider_and_back_loses_nothing() {
     std::fs::remove_file(home.key_file()).unwrap(); // created by that attempt
     let store = open(&home, &provider).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.migrate(KeyLocation::File).await.unwrap(), 8);
+    assert_eq!(store.migrate(KeyLocation::File).await.unwrap(), 9);
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
     store.close().await.unwrap();
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());
