@@ -418,6 +418,16 @@ async fn the_new_package_cannot_be_removed_while_an_operation_needs_it() {
     assert_eq!(refusal.code.name, "request.no-package");
 }
 
+/// Records that a resource is in this zone.
+async fn place(it: &Scalable, id: &str, zone: &str) {
+    let mut placed = it.record().await;
+    let deployment = Arc::make_mut(placed.deployment.as_mut().unwrap());
+    let zones = &mut deployment.placement.zones;
+    zones.insert(id.to_owned(), zone.to_owned());
+    let changes = vec![Change::PutInstance(Box::new(placed))];
+    it.store.write(None, changes).await.unwrap();
+}
+
 #[tokio::test]
 async fn vdus_and_aspects_that_policies_rename_keep_their_size() {
     let mapping = |kind: &str, from: &str, to: &str| {
@@ -446,12 +456,7 @@ async fn vdus_and_aspects_that_policies_rename_keep_their_size() {
     let it = with_successor(Arc::default(), upgrade_with(&renamed)).await;
     it.changed(&out("load", 1)).await;
     assert_eq!(it.vnfcs_of("worker").await.len(), 4);
-    let mut placed = it.record().await;
-    let deployment = Arc::make_mut(placed.deployment.as_mut().unwrap());
-    let zones = &mut deployment.placement.zones;
-    zones.insert(compute_id("worker", 2), "edge".to_owned());
-    let changes = vec![Change::PutInstance(Box::new(placed))];
-    it.store.write(None, changes).await.unwrap();
+    place(&it, &compute_id("worker", 2), "edge").await;
     it.changed(&to(SECOND)).await;
     let placement = it.record().await.deployment.unwrap().placement.clone();
     assert_eq!(

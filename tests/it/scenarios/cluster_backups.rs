@@ -66,13 +66,8 @@ fn the_server_takes_snapshots_by_schedule_and_a_saved_one_is_restored() {
     assert!(stored(&testbed).contains(&second), "it was uploaded");
     let other = folder.path().join("renamed");
     std::fs::copy(file, &other).unwrap();
-    let args = [
-        "cluster",
-        "restore",
-        VNF_A,
-        "--from",
-        other.to_str().unwrap(),
-    ];
+    let other = other.to_str().unwrap();
+    let args = ["cluster", "restore", VNF_A, "--from", other];
     let refused = testbed.server.run_with_input(&args, PASSPHRASE);
     assert!(
         refused.stderr.contains("not named as a snapshot"),
