@@ -133,6 +133,19 @@ impl<H> ProbedHosts<H> {
         let action = format!("work on `{}`", target.host.address);
         move |why| PortError::new(&INJECTED, action.clone(), why)
     }
+
+    /// A call that transfers a file.
+    async fn transfer(
+        &self,
+        target: &PinnedTarget,
+        call: &str,
+        work: impl Future<Output = Result<(), PortError>> + Send,
+    ) -> Result<(), PortError> {
+        let error = Self::error(target);
+        self.probe
+            .through((WITH_HOSTS, call), UPLOAD_TIMEOUT, work, error)
+            .await
+    }
 }
 
 /// Stands for the only instance of several that has hosts.
@@ -173,42 +186,21 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
         let host = self.probe.host(&target.host.server_id);
         let call = format!("ssh.put {host}: {}", without_ids(&file.path));
         let work = self.inner.ssh_put(target, file);
-        self.probe
-            .through(
-                (WITH_HOSTS, &call),
-                UPLOAD_TIMEOUT,
-                work,
-                Self::error(target),
-            )
-            .await
+        self.transfer(target, &call, work).await
     }
 
     async fn ssh_fetch(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
         let host = self.probe.host(&target.host.server_id);
         let call = format!("ssh.fetch {host}");
         let work = self.inner.ssh_fetch(target, copy);
-        self.probe
-            .through(
-                (WITH_HOSTS, &call),
-                UPLOAD_TIMEOUT,
-                work,
-                Self::error(target),
-            )
-            .await
+        self.transfer(target, &call, work).await
     }
 
     async fn ssh_send(&self, target: &PinnedTarget, copy: &FileCopy) -> Result<(), PortError> {
         let host = self.probe.host(&target.host.server_id);
         let call = format!("ssh.send {host}");
         let work = self.inner.ssh_send(target, copy);
-        self.probe
-            .through(
-                (WITH_HOSTS, &call),
-                UPLOAD_TIMEOUT,
-                work,
-                Self::error(target),
-            )
-            .await
+        self.transfer(target, &call, work).await
     }
 
     async fn ssh_wait(

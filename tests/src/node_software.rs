@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::sources::copy;
 
-/// Installs the agent.
+/// Installs the agent, which is a single file.
 const SCRIPT: &str = "#!/bin/sh\necho installing $NAME $VERSION on $NODE_NAME\ninstall -m 0755 $ARTIFACT /usr/local/bin/edge-agent\n";
 /// Installs the proxy, out of its archive, unless the host has a file that refuses this version.
 const SCRIPT_OF_ARCHIVE: &str = "[ ! -e /etc/edge-proxy-not-$VERSION ] || { echo this host takes no $VERSION >&2; exit 7; }\n\

@@ -72,7 +72,7 @@ pub(crate) struct State {
     /// Tenant by instance and link.
     pub(crate) link_uses: Table<(String, String), String>,
     pub(crate) volumes: Table<Owned, VolumeRecord>,
-    /// By instance.
+    /// By instance, which has at most one.
     pub(crate) schedules: Table<String, ScheduleRecord>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,

@@ -238,7 +238,7 @@ impl HookContext {
             .map_err(|error| ServiceError::new("file.list", ErrorKind::Broken, error.to_string()))
     }
 
-    /// Removes a file that is stored with the instance; succeeds if there is none.
+    /// Deletes a file that is stored with the instance; succeeds if it does not exist.
     ///
     /// # Errors
     ///

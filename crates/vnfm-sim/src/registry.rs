@@ -26,7 +26,7 @@ use crate::faults::Faults;
 use crate::http::{Listening, Reply, Request, Route, Server, Service, serve};
 use crate::ledger::{Entry, Ledger};
 
-/// The only user.
+/// The only user that can log in.
 pub const USER: &str = "vnfm";
 /// Password of [`USER`].
 pub const PASSWORD: &str = "planted-registry-password-71d4";
@@ -35,11 +35,11 @@ pub const PASSWORD: &str = "planted-registry-password-71d4";
 struct Repository {
     blobs: BTreeSet<String>,
     manifests: BTreeSet<String>,
-    /// Digests by tag.
+    /// Digests of manifests, by tag.
     tags: BTreeMap<String, String>,
 }
 
-/// A running registry.
+/// A registry of images that is listening.
 pub struct Registry {
     repositories: Mutex<BTreeMap<String, Repository>>,
     books: Arc<Ledger>,

@@ -10,7 +10,7 @@ use crate::packages::private_folder;
 use crate::secret_keys::sync_folder_of;
 use async_trait::async_trait;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -20,6 +20,8 @@ use vnfm_types::StoredFile;
 
 const INCOMING: &str = ".incoming-";
 const DESCRIPTION: &str = ".stored";
+/// Upper bound of what is read of a description, which has some hundred bytes.
+const MAX_DESCRIPTION_BYTES: u64 = 64 * 1024;
 /// Upper bound of the number of files of an instance.
 const MAX_FILES: usize = 1_000;
 
@@ -247,7 +249,10 @@ fn listed(folder: &Path) -> io::Result<Vec<StoredFile>> {
         if name.starts_with(INCOMING) || !path.with_file_name(name).is_file() {
             continue;
         }
-        files.extend(serde_json::from_str::<StoredFile>(&fs::read_to_string(&path)?).ok());
+        let mut text = Vec::new();
+        let mut description = File::open(&path)?.take(MAX_DESCRIPTION_BYTES);
+        description.read_to_end(&mut text)?;
+        files.extend(serde_json::from_slice::<StoredFile>(&text).ok());
     }
     files.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(files)

@@ -147,7 +147,7 @@ pub struct ClusterBackup {
 pub enum Interval {
     /// Each time that this number of seconds has passed.
     Seconds(u32),
-    /// Only on request.
+    /// Not on schedule: only when an operator requests one.
     Off,
 }
 

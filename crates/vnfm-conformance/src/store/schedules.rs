@@ -28,7 +28,7 @@ fn schedule(instance_id: &str) -> ScheduleRecord {
     }
 }
 
-/// Writes one change.
+/// Writes one change in a transaction that no operation owns.
 async fn write(store: &Shared, change: Change) -> Result<(), StoreError> {
     store.write(None, vec![change]).await
 }

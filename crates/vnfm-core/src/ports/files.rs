@@ -58,7 +58,7 @@ pub trait InstanceFiles: Send + Sync {
     async fn open(&self, instance_id: &str, name: &str)
     -> Result<(StoredFile, PathBuf), PortError>;
 
-    /// Removes a file; succeeds if there is none.
+    /// Deletes a file; succeeds if it does not exist.
     ///
     /// # Errors
     ///
