@@ -12,6 +12,8 @@
 use crate::catalog::{Target, core};
 use crate::claims::{self, mounted};
 use crate::client::Session;
+use crate::cluster_api::MACHINE;
+use crate::cluster_machines;
 use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
 use crate::identifiers::segment;
@@ -108,9 +110,13 @@ fn requested_pods(
     replaced
         .map(|vnfc| {
             let stated = |name: &str| vnfc.metadata.get(name).and_then(Value::as_str);
+            let resource = vnfc.compute_resource.vim_level_resource_type.as_deref();
             DoomedPod {
                 target: Target {
-                    resource: core("Pod", "pods"),
+                    resource: match resource {
+                        Some(MACHINE) => cluster_machines::resource(),
+                        _ => core("Pod", "pods"),
+                    },
                     namespace: Some(stated("namespace").unwrap_or(namespace).to_owned()),
                     name: vnfc.compute_resource.resource_id.clone(),
                 },
@@ -310,16 +316,17 @@ fn check_deleted(cache: &ObjectCache, doomed: &[DoomedPod]) -> Verdict<()> {
         return Verdict::Done(());
     };
     let node = text(pod, "/spec/nodeName");
+    let place = match node {
+        "" => String::new(),
+        node => format!(" from node `{node}`"),
+    };
     let more = left.count();
     let more = if more == 0 {
         String::new()
     } else {
         format!("; and {more} more")
     };
-    Verdict::NotYet(format!(
-        "{} to be deleted from node `{node}`{more}",
-        one.target
-    ))
+    Verdict::NotYet(format!("{} to be deleted{place}{more}", one.target))
 }
 
 /// Handles a pod that outlives its grace period, by the table at the top.
@@ -329,6 +336,9 @@ async fn force_delete_if_node_is_dead(
     one: &DoomedPod,
     pod: &Value,
 ) -> Result<(), PortError> {
+    if one.target.resource.kind == MACHINE {
+        return Ok(()); // Cluster API drains its node and deletes it
+    }
     let node = text(pod, "/spec/nodeName");
     let target = Target {
         resource: core("Node", "nodes"),
