@@ -13,7 +13,7 @@ use crate::ready::Readiness::{self, Failed, NotYet, Ready};
 use crate::ready::{
     condition_message, condition_readiness, count, desired_replicas, not_observed, text, too_many,
 };
-use kube::api::ApiResource;
+use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 pub(crate) const GROUP: &str = "cluster.x-k8s.io";
@@ -24,16 +24,45 @@ pub(crate) const CLUSTER: &str = "Cluster";
 pub(crate) const MACHINE: &str = "Machine";
 pub(crate) const MACHINE_DEPLOYMENT: &str = "MachineDeployment";
 const CONTROL_PLANE: &str = "KubeadmControlPlane";
+/// The label with the name of a machine's `MachineDeployment`, as a JSON pointer.
+const DEPLOYMENT_NAME: &str = "/metadata/labels/cluster.x-k8s.io~1deployment-name";
 
-/// Whether the machines of an object of this kind are VNFCs.
-pub(crate) fn has_machines(kind: &str) -> bool {
+/// Whether a kind that a VNFD names without its group may be one whose machines are VNFCs.
+pub(crate) fn may_have_machines(kind: &str) -> bool {
     matches!(kind, MACHINE_DEPLOYMENT | CONTROL_PLANE)
+}
+
+/// Whether the machines of objects of this kind are VNFCs.
+pub(crate) fn has_machines(resource: &ApiResource) -> bool {
+    template(&resource.group, &resource.kind).is_some()
+}
+
+/// The kind of a machine, without a look at the cluster.
+pub(crate) fn machine_resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk(GROUP, "v1beta2", MACHINE);
+    ApiResource::from_gvk_with_plural(&kind, "machines")
+}
+
+/// Kind and name of what a machine belongs to: its deployment by its label, its control plane as its controller.
+pub(crate) fn workload(machine: &Value) -> Option<(&str, &str)> {
+    let deployment = text(machine, DEPLOYMENT_NAME);
+    if !deployment.is_empty() {
+        return Some((MACHINE_DEPLOYMENT, deployment));
+    }
+    let owners = machine.pointer("/metadata/ownerReferences")?.as_array()?;
+    let mut owners = owners.iter();
+    let owner = owners.find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
+    Some((text(owner, "/kind"), text(owner, "/name")))
 }
 
 /// Where an object has the labels that its machines get.
 pub(crate) fn machine_template(object: &Value) -> Option<&'static str> {
     let (group, _) = text(object, "/apiVersion").split_once('/')?;
-    match (group, text(object, "/kind")) {
+    template(group, text(object, "/kind"))
+}
+
+fn template(group: &str, kind: &str) -> Option<&'static str> {
+    match (group, kind) {
         (GROUP, MACHINE_DEPLOYMENT) => Some("/spec/template"),
         ("controlplane.cluster.x-k8s.io", CONTROL_PLANE) => Some("/spec/machineTemplate"),
         _ => None,
@@ -149,6 +178,25 @@ mod tests {
         ] {
             let cluster = cluster_with(&status);
             assert_eq!(readiness(&cluster), Some(expected), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_machine_belongs_to_its_deployment_or_its_control_plane() {
+        let owner =
+            |kind: &str, name: &str| json!([{"kind": kind, "name": name, "controller": true}]);
+        for (metadata, expected) in [
+            (
+                json!({"labels": {"cluster.x-k8s.io/deployment-name": "md"}, "ownerReferences": owner("MachineSet", "md-abcde")}),
+                Some((MACHINE_DEPLOYMENT, "md")),
+            ),
+            (
+                json!({"ownerReferences": owner(CONTROL_PLANE, "cp")}),
+                Some((CONTROL_PLANE, "cp")),
+            ),
+            (json!({}), None),
+        ] {
+            assert_eq!(workload(&json!({"metadata": metadata})), expected);
         }
     }
 

@@ -3,28 +3,18 @@
 
 use crate::catalog::Catalog;
 use crate::client::Session;
-use crate::cluster_api::{API_VERSION, GROUP, MACHINE, MACHINE_DEPLOYMENT, has_machines};
+use crate::cluster_api::{API_VERSION, MACHINE, machine_resource, may_have_machines, workload};
 use crate::connectivity::without_nulls;
-use crate::diagnostics::controller;
-use crate::labels::{self, label_of};
+use crate::labels;
 use crate::owned::objects;
 use crate::ready::text;
 use crate::replicas::vdu_of;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{PortError, VimCall};
 use vnfm_descriptor::Flavour;
 use vnfm_types::{ResourceHandle, VnfcResourceInfo};
-
-/// The label with the name of a machine's `MachineDeployment`.
-const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
-
-/// The kind of a machine, without a look at the cluster.
-pub(crate) fn resource() -> ApiResource {
-    let kind = GroupVersionKind::gvk(GROUP, "v1beta2", MACHINE);
-    ApiResource::from_gvk_with_plural(&kind, "machines")
-}
 
 /// The machines of an instance, by VDU and name. VDUs without `mcio_identification_data` of such a kind have none, and
 /// then nothing is read.
@@ -40,16 +30,16 @@ pub(crate) async fn machines(
     namespaces: &BTreeSet<String>,
 ) -> Result<Vec<VnfcResourceInfo>, PortError> {
     let mut mcios = flavour.vdus.values().filter_map(|vdu| vdu.mcio.as_ref());
-    let is_used = mcios.any(|mcio| has_machines(&mcio.kind));
+    let is_used = mcios.any(|mcio| may_have_machines(&mcio.kind));
     if !is_used || catalog.find(API_VERSION, MACHINE).await?.is_none() {
         return Ok(Vec::new());
     }
-    let (kind, selector) = (resource(), labels::selector(cx.ownership));
+    let (kind, selector) = (machine_resource(), labels::selector(cx.ownership));
     let mut found = Vec::new();
     for namespace in namespaces {
         for machine in objects(session, &kind, Some(namespace), &selector).await? {
-            let workload = workload(&machine);
-            let vdu = workload.and_then(|(kind, name)| vdu_of(flavour, &kind, &name));
+            let json = serde_json::to_value(&machine).unwrap_or_default();
+            let vdu = workload(&json).and_then(|(kind, name)| vdu_of(flavour, kind, name));
             if let Some(vdu) = vdu.filter(|_| machine.metadata.deletion_timestamp.is_none()) {
                 found.push(vnfc(cx, &vdu.name, &machine));
             }
@@ -60,16 +50,6 @@ pub(crate) async fn machines(
             .cmp(&(&b.vdu_id, &b.compute_resource.resource_id))
     });
     Ok(found)
-}
-
-/// Kind and name of what a machine belongs to.
-fn workload(machine: &DynamicObject) -> Option<(String, String)> {
-    if let Some(name) = label_of(&machine.metadata, DEPLOYMENT_NAME) {
-        return Some((MACHINE_DEPLOYMENT.to_owned(), name.clone()));
-    }
-    let metadata = json!({"metadata": {"ownerReferences": machine.metadata.owner_references}});
-    let (kind, name) = controller(&metadata)?;
-    Some((kind.to_owned(), name.to_owned()))
 }
 
 fn vnfc(cx: &VimCall<'_>, vdu: &str, machine: &DynamicObject) -> VnfcResourceInfo {
@@ -97,31 +77,5 @@ fn vnfc(cx: &VimCall<'_>, vdu: &str, machine: &DynamicObject) -> VnfcResourceInf
         },
         metadata: without_nulls(metadata),
         ..VnfcResourceInfo::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machine_belongs_to_its_deployment_or_its_control_plane() {
-        let owner = |kind: &str, name: &str| json!([{"apiVersion": "x/v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
-        for (metadata, expected) in [
-            (
-                json!({"labels": {DEPLOYMENT_NAME: "md"}, "ownerReferences": owner("MachineSet", "md-abcde")}),
-                Some(("MachineDeployment", "md")),
-            ),
-            (
-                json!({"ownerReferences": owner("KubeadmControlPlane", "cp")}),
-                Some(("KubeadmControlPlane", "cp")),
-            ),
-            (json!({}), None),
-        ] {
-            let machine: DynamicObject =
-                serde_json::from_value(json!({"metadata": metadata})).unwrap();
-            let expected = expected.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
-            assert_eq!(workload(&machine), expected);
-        }
     }
 }

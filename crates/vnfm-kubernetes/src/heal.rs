@@ -12,8 +12,7 @@
 use crate::catalog::{Target, core};
 use crate::claims::{self, mounted};
 use crate::client::Session;
-use crate::cluster_api::MACHINE;
-use crate::cluster_machines;
+use crate::cluster_api::{MACHINE, has_machines, machine_resource, workload};
 use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
 use crate::identifiers::segment;
@@ -114,7 +113,7 @@ fn requested_pods(
             DoomedPod {
                 target: Target {
                     resource: match resource {
-                        Some(MACHINE) => cluster_machines::resource(),
+                        Some(MACHINE) => machine_resource(),
                         _ => core("Pod", "pods"),
                     },
                     namespace: Some(stated("namespace").unwrap_or(namespace).to_owned()),
@@ -400,7 +399,7 @@ pub(crate) async fn wait_until_complete(
     let watched: Vec<&ResolvedObject> = stages
         .iter()
         .flatten()
-        .filter(|resolved| rollout::makes_pods(&resolved.target))
+        .filter(|one| rollout::makes_pods(&one.target) || has_machines(&one.target.resource))
         .collect();
     if watched.is_empty() {
         return Ok(());
@@ -433,7 +432,7 @@ pub(crate) async fn wait_until_complete(
     Ok(())
 }
 
-/// The first workload with fewer Ready pods than desired.
+/// The first workload with fewer Ready pods or machines than desired.
 fn incomplete_workload<'a>(
     cache: &ObjectCache,
     watched: &[&'a ResolvedObject],
@@ -444,15 +443,22 @@ fn incomplete_workload<'a>(
         let namespace = target.namespace.as_deref();
         let object = cache.get(&target.resource, namespace, &target.name)?;
         let desired = desired_pods(object)?;
+        let (kind, name) = (target.resource.kind.as_str(), target.name.as_str());
+        let (members, word) = match has_machines(&target.resource) {
+            true => (machine_resource(), "machines"),
+            false => (core("Pod", "pods"), "pods"),
+        };
+        let is_member =
+            |pod: &Value| workload(pod) == Some((kind, name)) || is_pod_of(pod, kind, name);
         let works = |pod: &&Value| {
             text(pod, "/metadata/namespace") == namespace.unwrap_or_default()
-                && is_pod_of(pod, &target.resource.kind, &target.name)
+                && is_member(pod)
                 && pod.pointer("/metadata/deletionTimestamp").is_none()
                 && condition_is(pod, "Ready", "True")
                 && doomed.iter().all(|one| one.uid != uid(pod))
         };
-        let there = cache.all("Pod").filter(works).count() as u64;
-        (there < desired).then(|| (target, format!("{there} of {desired} pods are ready")))
+        let there = cache.objects(&members).filter(works).count() as u64;
+        (there < desired).then(|| (target, format!("{there} of {desired} {word} are ready")))
     })
 }
 
