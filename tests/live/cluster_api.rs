@@ -109,7 +109,7 @@ fn package(folder: &Path, plane: &ControlPlane) -> String {
     assert!(copied.unwrap().success());
     let package = folder.join(SAMPLE);
     let pem = |name: &str| fs::read_to_string(plane.state.join("pki").join(name)).unwrap();
-    let authority = json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+    let authority = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": {"name": "edge-ca", "labels": {"cluster.x-k8s.io/cluster-name": "edge"}},
         "stringData": {"tls.crt": pem("ca.crt"), "tls.key": pem("ca.key")}});
     let file = package.join("Files/kubernetes/infrastructure.yaml");
@@ -170,7 +170,7 @@ fn start(program: &Path, management: &HelmCluster, folder: &Path) -> Child {
     command
         .arg("--kubeconfig")
         .arg(&management.kubeconfig)
-        .args(["--diagnostics-address", "127.0.0.1:0"])
+        .args(["--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics"])
         .args(["--health-addr", "127.0.0.1:0"])
         .args(["--webhook-port", &free_ports(1).to_string()])
         .arg("--webhook-cert-dir")

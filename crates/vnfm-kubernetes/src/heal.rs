@@ -444,9 +444,10 @@ fn incomplete_workload<'a>(
         let object = cache.get(&target.resource, namespace, &target.name)?;
         let desired = desired_pods(object)?;
         let (kind, name) = (target.resource.kind.as_str(), target.name.as_str());
-        let (members, word) = match has_machines(&target.resource) {
-            true => (machine_resource(), "machines"),
-            false => (core("Pod", "pods"), "pods"),
+        let (members, word) = if has_machines(&target.resource) {
+            (machine_resource(), "machines")
+        } else {
+            (core("Pod", "pods"), "pods")
         };
         let is_member =
             |pod: &Value| workload(pod) == Some((kind, name)) || is_pod_of(pod, kind, name);

@@ -137,6 +137,8 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    /// A part of the key.
+    pub(crate) const SECRET: &str = "never shown";
     pub(crate) const KEY: &str = "-----BEGIN KEY-----\nnever shown\n";
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\npublic\n";
 

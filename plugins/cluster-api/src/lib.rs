@@ -112,7 +112,7 @@ export_mgmt_driver!(ClusterApi);
 #[cfg(test)]
 mod tests {
     use super::ClusterApi;
-    use crate::kubeconfig::tests::{KEY, kubeconfig};
+    use crate::kubeconfig::tests::{KEY, SECRET, kubeconfig};
     use serde_json::json;
     use vnfm_plugin_sdk::testkit::{TestHost, TestRequest, request, trial};
 
@@ -143,7 +143,7 @@ mod tests {
             effects.message.as_deref(),
             Some("registered as VIM: `edge`")
         );
-        assert_eq!(host.find_leaks(KEY), [""; 0]);
+        assert_eq!(host.find_leaks(SECRET), [""; 0]);
     }
 
     #[test]
@@ -175,11 +175,11 @@ mod tests {
             (error.code.as_str(), error.retryable),
             ("no-kubeconfig", true)
         );
-        let broken = TestHost::new().output("edge-kubeconfig", format!("a: [{KEY}"));
+        let broken = TestHost::new().output("edge-kubeconfig", format!("a: [{SECRET}"));
         let error = broken.run::<ClusterApi>(hook()).unwrap_err();
         assert_eq!(error.code, "bad-kubeconfig");
         assert!(
-            error.detail.contains("`edge`") && !error.detail.contains(KEY),
+            error.detail.contains("`edge`") && !error.detail.contains(SECRET),
             "{error}"
         );
         let misspelt = json!({"cluster_api": {"vimName": "north"}});
@@ -191,6 +191,9 @@ mod tests {
 
     #[test]
     fn whatever_goes_wrong_it_ends_well_when_it_is_run_again() {
-        trial::<ClusterApi>(host, hook()).secret(KEY).run().unwrap();
+        trial::<ClusterApi>(host, hook())
+            .secret(SECRET)
+            .run()
+            .unwrap();
     }
 }

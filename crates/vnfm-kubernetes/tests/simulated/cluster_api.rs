@@ -62,7 +62,7 @@ impl Drop for StandIn {
 
 impl StandIn {
     /// Its clusters become available unless there is a `problem`.
-    fn of(world: &World, problem: Option<&'static str>) -> Self {
+    fn start(world: &World, problem: Option<&'static str>) -> Self {
         Self(tokio::spawn(run(Cluster::new(world), problem)))
     }
 }
@@ -98,15 +98,17 @@ async fn machines_of(cluster: &Cluster, kind: Kind) -> bool {
         let own: Vec<_> = machines.iter().filter(|one| is_owned(one, set)).collect();
         let desired = set.data["spec"]["replicas"].as_u64().unwrap_or(1);
         let desired = usize::try_from(desired).unwrap();
-        let template = match kind == DEPLOYMENTS {
-            true => &set.data["spec"]["template"],
-            false => &set.data["spec"]["machineTemplate"],
+        let template = if kind == DEPLOYMENTS {
+            "template"
+        } else {
+            "machineTemplate"
         };
+        let labels = &set.data["spec"][template]["metadata"]["labels"];
         for _ in own.len()..desired {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let new = format!("{}-{number:05}", name(set));
             let machine = json!({"apiVersion": MACHINES.0, "kind": MACHINES.1, "spec": {},
-            "metadata": {"name": new, "labels": template["metadata"]["labels"], "ownerReferences": owned_by((set, kind))},
+            "metadata": {"name": new, "labels": labels, "ownerReferences": owned_by((set, kind))},
             });
             cluster.make(MACHINES, machine).await;
         }
@@ -226,7 +228,7 @@ async fn update(world: &World, current: &Recorded, workers: u32) -> Recorded {
 async fn a_cluster_is_created_scaled_healed_and_deleted_first() {
     let world = &World::start().await.unwrap();
     install(world).await;
-    let running = StandIn::of(world, None);
+    let running = StandIn::start(world, None);
     let what = sample(2);
     world.driver.validate_request(&what).unwrap();
     let created = world.instantiate(&what, 60).await.unwrap();
@@ -261,7 +263,7 @@ async fn a_cluster_is_created_scaled_healed_and_deleted_first() {
 async fn a_cluster_that_does_not_become_available_says_why() {
     let world = &World::start().await.unwrap();
     install(world).await;
-    let running = StandIn::of(world, Some("the quota of machines is exceeded"));
+    let running = StandIn::start(world, Some("the quota of machines is exceeded"));
     let what = sample(2);
     let late = world.instantiate(&what, 4).await.unwrap_err();
     assert_eq!(late.name(), "kubernetes.not-ready");
@@ -277,7 +279,7 @@ async fn outputs_are_the_kubeconfigs_of_the_own_clusters_alone() {
     let outputs = async |world: &World| world.driver.outputs(&world.cx(20)).await.unwrap();
     assert_eq!(outputs(world).await.len(), 0, "Cluster API is not served");
     install(world).await;
-    let running = StandIn::of(world, None);
+    let running = StandIn::start(world, None);
     let what = sample(1);
     let created = world.instantiate(&what, 60).await.unwrap();
     let kubeconfig = outputs(world).await;
