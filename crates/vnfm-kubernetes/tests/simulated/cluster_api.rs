@@ -220,8 +220,9 @@ fn vdus(recorded: &Recorded) -> Vec<&str> {
 async fn update(world: &World, current: &Recorded, workers: u32) -> Recorded {
     let target = sample(workers);
     let change = Convergence::update(current, &target);
-    let updated = world.driver.converge(&world.cx(60), &change, &Value::Null);
-    updated.await.unwrap()
+    let cx = world.cx(60);
+    let updated = world.driver.converge(&cx, &change, &Value::Null).await;
+    updated.unwrap()
 }
 
 #[tokio::test]
@@ -244,8 +245,9 @@ async fn a_cluster_is_created_scaled_healed_and_deleted_first() {
 
     let (repair, what) = (repair(&smaller, &[1]), sample(1));
     let change = repair.change(&what);
-    let healed = world.driver.converge(&world.cx(60), &change, &Value::Null);
-    let healed = healed.await.unwrap();
+    let cx = world.cx(60);
+    let healed = world.driver.converge(&cx, &change, &Value::Null).await;
+    let healed = healed.unwrap();
     assert_eq!(vdus(&healed), ["controlPlane", "worker"]);
     let ids = |recorded: &Recorded| {
         let vnfcs = &recorded.inventory.vnfc_resource_info;

@@ -4,7 +4,7 @@
 # Programs that are there in the right version are left alone. Needs Go >= 1.26 and its module proxy.
 set -euo pipefail
 OUT=${1:?OUT_DIR}; mkdir -p "$OUT/crds"; OUT=$(cd "$OUT" && pwd); cd "$(dirname "$0")"
-export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+export CGO_ENABLED=0 GOFLAGS="-buildvcs=false ${GOFLAGS:-}"
 M=sigs.k8s.io/cluster-api
 V=$(go list -m -f '{{.Version}}' $M)
 if [ "$(cat "$OUT/version" 2>/dev/null)" = "$V" ]; then echo "Cluster API $V is there"; exit 0; fi
