@@ -170,7 +170,11 @@ fn start(program: &Path, management: &HelmCluster, folder: &Path) -> Child {
     command
         .arg("--kubeconfig")
         .arg(&management.kubeconfig)
-        .args(["--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics"])
+        .args([
+            "--diagnostics-address",
+            "127.0.0.1:0",
+            "--insecure-diagnostics",
+        ])
         .args(["--health-addr", "127.0.0.1:0"])
         .args(["--webhook-port", &free_ports(1).to_string()])
         .arg("--webhook-cert-dir")

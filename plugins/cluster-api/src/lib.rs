@@ -13,6 +13,7 @@ mod kubeconfig;
 use kubeconfig::Kubeconfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnfm_plugin_sdk::Object;
 use vnfm_plugin_sdk::prelude::*;
@@ -99,7 +100,7 @@ impl ClusterApi {
 }
 
 /// The kubeconfigs among the outputs of the VNF, by the name of their cluster.
-fn kubeconfigs(outputs: Object) -> Vec<(String, Secret)> {
+fn kubeconfigs(outputs: Object) -> BTreeMap<String, Secret> {
     let named = outputs.into_iter().filter_map(|(name, value)| {
         let cluster = name.strip_suffix(SUFFIX)?.to_owned();
         Some((cluster, Secret::new(value.as_str()?)))
