@@ -87,6 +87,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-server", COMPOSED),
     ("vnfm", COMPOSED),
     ("kubernetes-cluster", &["vnfm-plugin-sdk"]),
+    ("cluster-api", &["vnfm-plugin-sdk"]),
     ("mgmt-script", &["vnfm-plugin-sdk"]),
     ("mgmt-template", &["vnfm-plugin-sdk"]),
     ("fixture-misbehaving", &["vnfm-plugin-sdk"]),

@@ -8,6 +8,7 @@ mod bare_hosts;
 mod bundles;
 mod charts;
 mod cloud_integration;
+mod cluster_api;
 mod contracts;
 mod crashes;
 mod follow;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use vnfm_tests::cluster_access::ClusterShell;
 use vnfm_tests::helm_cluster::{GENERATIONS, HelmCluster};
-use vnfm_tests::programs::until;
+use vnfm_tests::programs::{allow_plugin, until};
 use vnfm_tests::real::Real;
 use vnfm_tests::sources::root;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
@@ -99,6 +99,14 @@ const CASES: &[Case] = &[
         values: &[("storage_class", "local-path")],
         expected: ScalesWithClaims(2, "store"),
     },
+    case(
+        "vnf-a-cluster-api",
+        "instantiate",
+        Refused {
+            words: "cluster.x-k8s.io/v1beta2",
+            lacks: "Cluster API",
+        },
+    ),
     case("vnf-b-cnf", "instantiate", Scales(2, "web")),
     case("vnf-b-cnf-2", "instantiate", Scales(2, "web")),
 ];
@@ -153,6 +161,7 @@ fn each_sample_runs_on_the_cluster_of_vnf_a_or_says_what_it_lacks() {
         return;
     };
     cluster.configure(folder.path());
+    allow_plugin(folder.path(), "libcluster_api.so");
     let testbed = Testbed::new(folder, &real.clouds, 22, "info");
     let began = Instant::now();
     let vim = instantiate_cluster(&testbed, &cluster);

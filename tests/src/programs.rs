@@ -81,6 +81,19 @@ pub struct CliOutput {
     pub stderr: String,
 }
 
+/// Allows a built plugin in the data folder of a server in `folder`.
+pub fn allow_plugin(folder: &Path, library: &str) {
+    let allowed = Command::new(program("vnfmctl"))
+        .args(["plugin", "allow"])
+        .arg(program(library))
+        .arg("--dir")
+        .arg(folder.join("data/plugins"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&allowed.stderr);
+    assert!(allowed.status.success(), "{errors}");
+}
+
 /// A server and its data folder; it can be killed and started again.
 #[derive(Debug)]
 pub struct Server {
@@ -105,19 +118,7 @@ impl Server {
 
     /// The same, with this runner for hooks.
     pub fn start_with(folder: &Path, log: &str, runner: Option<&str>) -> Self {
-        let plugins = folder.join("data/plugins");
-        let allowed = Command::new(program("vnfmctl"))
-            .args(["plugin", "allow"])
-            .arg(program("libkubernetes_cluster.so"))
-            .arg("--dir")
-            .arg(plugins)
-            .output()
-            .unwrap();
-        assert!(
-            allowed.status.success(),
-            "{}",
-            String::from_utf8_lossy(&allowed.stderr)
-        );
+        allow_plugin(folder, "libkubernetes_cluster.so");
         Self::start_installed(&program("vnfm-server"), folder, log, runner)
     }
 

@@ -38,6 +38,7 @@ const SAMPLES: &[&str] = &[
     "cnf-tosca-only",
     "cnf-volumes",
     "vnf-a-cloud-integration",
+    "vnf-a-cluster-api",
     "vnf-a-ha-cluster",
     "vnf-a-k8s-cluster",
     "vnf-a-k8s-cluster-2",

@@ -1,4 +1,4 @@
-//! Deletes the stages in reverse, each completely before the next; then our namespace; then volumes that its claims held.
+//! Deletes the stages in reverse, each completely before the next, in each the clusters of Cluster API first; then our namespace; then volumes that its claims held.
 //!
 //! Objects that are not ours remain: nothing is deleted by its name alone, always by its UID. A handle that was lost in a
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
@@ -8,6 +8,7 @@ use crate::catalog::{Catalog, Target, api, core};
 use crate::charts::ChartRelease;
 use crate::claims::{self, claims_of};
 use crate::client::Session;
+use crate::cluster_api;
 use crate::deletion::{delete, has_dependents};
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::identifiers::segment;
@@ -171,7 +172,11 @@ pub(crate) async fn delete_stages(
             .filter(|target| **target != own && !is_volume(target))
             .cloned()
             .collect();
-        delete_objects(cx, session, &stage, grace).await?;
+        let (clusters, others): (Vec<Target>, Vec<Target>) = stage
+            .into_iter()
+            .partition(|target| cluster_api::is_cluster(&target.resource));
+        delete_objects(cx, session, &clusters, grace).await?;
+        delete_objects(cx, session, &others, grace).await?;
         let percent = u8::try_from((done + 1) * 100 / total).unwrap_or(100);
         cx.watcher
             .progress(percent, &format!("{} of {total} stages deleted", done + 1));

@@ -2,6 +2,7 @@
 
 use crate::catalog::Target;
 use crate::client::Session;
+use crate::cluster_api;
 use crate::identifiers::segment;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use vnfm_core::ports::PortError;
@@ -42,11 +43,13 @@ pub(crate) async fn delete(
         .map_err(|error| error.on(target.to_string()))
 }
 
-/// Whether its dependents must be deleted first: the pods of a workload, the objects of a custom resource.
+/// Whether its dependents must be deleted first: the pods of a workload, the objects of a custom resource. What belongs to a
+/// cluster of Cluster API, its own controllers delete, in their order.
 pub(crate) fn has_dependents(target: &Target) -> bool {
     match target.resource.group.as_str() {
         "" => target.resource.kind == "ReplicationController",
         "apps" | "batch" => true,
+        group if cluster_api::is_group(group) => false,
         group => group.contains('.') && !group.ends_with(".k8s.io"),
     }
 }

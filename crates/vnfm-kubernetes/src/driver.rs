@@ -9,6 +9,7 @@ use crate::catalog::{Catalog, Target};
 use crate::chart_tests;
 use crate::client::{Session, no_helm};
 use crate::clients::Clients;
+use crate::cluster_kubeconfigs::kubeconfigs;
 use crate::connection::{Connection, Trust};
 use crate::connectivity::wait_until_attached;
 use crate::converge::{converge, prune_other};
@@ -293,6 +294,10 @@ impl InfraDriver for KubernetesDriver {
         }
         delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await?;
         package_images::give_up(cx, &session, &allocation.package, None).await
+    }
+
+    async fn outputs(&self, cx: &VimCall<'_>) -> Result<KeyValuePairs, PortError> {
+        kubeconfigs(cx, &self.session(cx)?).await
     }
 
     async fn observe(

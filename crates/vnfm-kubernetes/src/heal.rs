@@ -12,6 +12,7 @@
 use crate::catalog::{Target, core};
 use crate::claims::{self, mounted};
 use crate::client::Session;
+use crate::cluster_api::{MACHINE, has_machines, machine_resource, workload};
 use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
 use crate::identifiers::segment;
@@ -108,9 +109,13 @@ fn requested_pods(
     replaced
         .map(|vnfc| {
             let stated = |name: &str| vnfc.metadata.get(name).and_then(Value::as_str);
+            let resource = vnfc.compute_resource.vim_level_resource_type.as_deref();
             DoomedPod {
                 target: Target {
-                    resource: core("Pod", "pods"),
+                    resource: match resource {
+                        Some(MACHINE) => machine_resource(),
+                        _ => core("Pod", "pods"),
+                    },
                     namespace: Some(stated("namespace").unwrap_or(namespace).to_owned()),
                     name: vnfc.compute_resource.resource_id.clone(),
                 },
@@ -310,16 +315,17 @@ fn check_deleted(cache: &ObjectCache, doomed: &[DoomedPod]) -> Verdict<()> {
         return Verdict::Done(());
     };
     let node = text(pod, "/spec/nodeName");
+    let place = match node {
+        "" => String::new(),
+        node => format!(" from node `{node}`"),
+    };
     let more = left.count();
     let more = if more == 0 {
         String::new()
     } else {
         format!("; and {more} more")
     };
-    Verdict::NotYet(format!(
-        "{} to be deleted from node `{node}`{more}",
-        one.target
-    ))
+    Verdict::NotYet(format!("{} to be deleted{place}{more}", one.target))
 }
 
 /// Handles a pod that outlives its grace period, by the table at the top.
@@ -329,6 +335,9 @@ async fn force_delete_if_node_is_dead(
     one: &DoomedPod,
     pod: &Value,
 ) -> Result<(), PortError> {
+    if one.target.resource.kind == MACHINE {
+        return Ok(()); // Cluster API drains its node and deletes it
+    }
     let node = text(pod, "/spec/nodeName");
     let target = Target {
         resource: core("Node", "nodes"),
@@ -390,7 +399,7 @@ pub(crate) async fn wait_until_complete(
     let watched: Vec<&ResolvedObject> = stages
         .iter()
         .flatten()
-        .filter(|resolved| rollout::makes_pods(&resolved.target))
+        .filter(|one| rollout::makes_pods(&one.target) || has_machines(&one.target.resource))
         .collect();
     if watched.is_empty() {
         return Ok(());
@@ -423,7 +432,7 @@ pub(crate) async fn wait_until_complete(
     Ok(())
 }
 
-/// The first workload with fewer Ready pods than desired.
+/// The first workload with fewer Ready pods or machines than desired.
 fn incomplete_workload<'a>(
     cache: &ObjectCache,
     watched: &[&'a ResolvedObject],
@@ -434,15 +443,23 @@ fn incomplete_workload<'a>(
         let namespace = target.namespace.as_deref();
         let object = cache.get(&target.resource, namespace, &target.name)?;
         let desired = desired_pods(object)?;
+        let (kind, name) = (target.resource.kind.as_str(), target.name.as_str());
+        let (members, word) = if has_machines(&target.resource) {
+            (machine_resource(), "machines")
+        } else {
+            (core("Pod", "pods"), "pods")
+        };
+        let is_member =
+            |pod: &Value| workload(pod) == Some((kind, name)) || is_pod_of(pod, kind, name);
         let works = |pod: &&Value| {
             text(pod, "/metadata/namespace") == namespace.unwrap_or_default()
-                && is_pod_of(pod, &target.resource.kind, &target.name)
+                && is_member(pod)
                 && pod.pointer("/metadata/deletionTimestamp").is_none()
                 && condition_is(pod, "Ready", "True")
                 && doomed.iter().all(|one| one.uid != uid(pod))
         };
-        let there = cache.all("Pod").filter(works).count() as u64;
-        (there < desired).then(|| (target, format!("{there} of {desired} pods are ready")))
+        let there = cache.objects(&members).filter(works).count() as u64;
+        (there < desired).then(|| (target, format!("{there} of {desired} {word} are ready")))
     })
 }
 

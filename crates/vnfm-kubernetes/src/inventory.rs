@@ -5,10 +5,12 @@
 //!                                          └─ VDU with properties.name `web` (or node template `web`)
 //! ```
 //! A pod whose workload belongs to no VDU is not a VNFC; if the package has no VDUs (an ASD), each workload's name serves as
-//! one. Their connection points are those of `connectivity.rs`. Claims are virtual storages (`storages.rs`).
+//! one. Their connection points are those of `connectivity.rs`. Claims are virtual storages (`storages.rs`). The
+//! machines of Cluster API are VNFCs as well (`cluster_machines.rs`).
 
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
+use crate::cluster_machines::machines;
 use crate::connectivity::{Connectivity, VduPod, pod_ips, without_nulls};
 use crate::labels;
 use crate::machine_addresses::{machine_of, with_addresses};
@@ -82,6 +84,8 @@ pub(crate) async fn inventory(
         connectivity.connect(&mut vnfc, one);
         inventory.vnfc_resource_info.push(vnfc);
     }
+    let machines = machines(cx, session, catalog, flavour, namespaces).await?;
+    inventory.vnfc_resource_info.extend(machines);
     add_storages(cx, session, scope, &vdu_pods, &mut inventory).await?;
     connectivity.add_to(&mut inventory);
     add_services(

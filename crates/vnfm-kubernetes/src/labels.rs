@@ -10,8 +10,9 @@
 //! | label `vnfm.dev/link` | the shared virtual link that it is; then it has no instance |
 //! | annotation `vnfm.dev/operation` | the operation occurrence that applied it last |
 //!
-//! Templates of pods and claims get the labels too, so that one selector finds everything of an instance.
+//! Templates of pods, machines and claims get the labels too, so that one selector finds everything of an instance.
 
+use crate::cluster_api::machine_template;
 use crate::virtual_machines::is_kubevirt;
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
@@ -51,6 +52,9 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
     };
     add_labels(object, owner);
     add_annotation(object, owner);
+    if let Some(template) = machine_template(object).and_then(|path| object.pointer_mut(path)) {
+        add_labels(template, owner);
+    }
     let api_version = object.get("apiVersion").and_then(Value::as_str);
     let has_templates = matches!(api_version, Some("apps/v1" | "batch/v1"));
     if has_templates || is_kubevirt(object) {
@@ -224,6 +228,24 @@ mod tests {
             object["metadata"]["annotations"],
             json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "mine", "vnfm.dev/operation": "op-1"})
         );
+    }
+
+    #[test]
+    fn machines_of_cluster_api_get_the_labels() {
+        for (group, kind, template) in [
+            ("cluster.x-k8s.io", "MachineDeployment", "template"),
+            (
+                "controlplane.cluster.x-k8s.io",
+                "KubeadmControlPlane",
+                "machineTemplate",
+            ),
+        ] {
+            let mut object = json!({"apiVersion": format!("{group}/v1beta2"), "kind": kind,
+                "metadata": {"name": "a"}, "spec": {template: {"spec": {}}}});
+            stamp(&mut object, &owner());
+            let labels = &object["spec"][template]["metadata"]["labels"];
+            assert_eq!(labels["vnfm.dev/instance"], "vnf-1", "{kind}");
+        }
     }
 
     #[test]

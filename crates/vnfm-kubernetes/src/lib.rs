@@ -16,6 +16,8 @@
 //!                      render      the objects for `vnfmctl package render`, without a cluster
 //!                      attach      networks of pods, as Multus reads them; attachments: from the request, asd_networks: of an ASD
 //!                      virtual_machines  machines of KubeVirt: which run; machine_addresses: what they report
+//!                      cluster_api  clusters of Cluster API: when they are ready; cluster_machines: their VNFCs;
+//!                                  cluster_kubeconfigs: the outputs of the VNF
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
 //!                      object      looks at one object, merges a change into it
 //!                      apply       creates or adopts objects with our labels, refuses others
@@ -47,6 +49,9 @@ mod charts;
 mod claims;
 mod client;
 mod clients;
+mod cluster_api;
+mod cluster_kubeconfigs;
+mod cluster_machines;
 mod connection;
 mod connectivity;
 mod converge;

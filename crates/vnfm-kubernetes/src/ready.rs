@@ -14,8 +14,10 @@
 //! | `APIService` | it is available |
 //! | `VirtualMachine`, `VirtualMachineInstance` | its condition `Ready` is true; a machine that should not run: it does not exist |
 //! | `VirtualMachineInstanceReplicaSet` | all machines are ready |
+//! | `Cluster`, `MachineDeployment`, `KubeadmControlPlane` | see `cluster_api.rs` |
 //! | any other | its generation is observed and its condition `Ready`, if it has one, is true |
 
+use crate::cluster_api;
 use crate::virtual_machines::{GROUP, INSTANCE, MACHINE, REPLICA_SET, should_run};
 use serde_json::Value;
 
@@ -58,7 +60,7 @@ pub(crate) fn readiness(object: &Value) -> Readiness {
         }
         (GROUP, INSTANCE) => Failed("the machine failed".to_owned()),
         (GROUP, REPLICA_SET) => machine_replica_set(object),
-        _ => generic(object),
+        _ => cluster_api::readiness(object).unwrap_or_else(|| generic(object)),
     }
 }
 
@@ -213,7 +215,7 @@ fn machine_replica_set(object: &Value) -> Readiness {
 }
 
 /// For workloads whose `spec.replicas` was reduced.
-fn too_many(total: u64, desired: u64) -> Readiness {
+pub(crate) fn too_many(total: u64, desired: u64) -> Readiness {
     NotYet(format!("{total} replicas exist, {desired} are desired"))
 }
 
@@ -376,7 +378,7 @@ fn phase(object: &Value, ready: &[&str], failed: &[&str]) -> Readiness {
 }
 
 /// Ready if the condition `name` is true.
-fn condition_readiness(object: &Value, name: &str) -> Readiness {
+pub(crate) fn condition_readiness(object: &Value, name: &str) -> Readiness {
     match condition(object, name) {
         Some(condition) if condition.is("True") => Ready,
         Some(condition) => {
@@ -388,7 +390,7 @@ fn condition_readiness(object: &Value, name: &str) -> Readiness {
 }
 
 /// `NotYet` while the controller has not observed the current generation.
-fn not_observed(object: &Value) -> Option<Readiness> {
+pub(crate) fn not_observed(object: &Value) -> Option<Readiness> {
     let behind =
         count(object, "/status/observedGeneration") < count(object, "/metadata/generation");
     behind.then(|| NotYet("its controller has not observed it yet".to_owned()))
@@ -436,14 +438,14 @@ fn join(reason: &str, message: &str) -> String {
     }
 }
 
-fn desired_replicas(object: &Value) -> u64 {
+pub(crate) fn desired_replicas(object: &Value) -> u64 {
     object
         .pointer("/spec/replicas")
         .and_then(Value::as_u64)
         .unwrap_or(1)
 }
 
-fn count(object: &Value, pointer: &str) -> u64 {
+pub(crate) fn count(object: &Value, pointer: &str) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
@@ -452,6 +454,13 @@ fn is_empty(object: &Value, pointer: &str) -> bool {
         .pointer(pointer)
         .and_then(Value::as_array)
         .is_none_or(Vec::is_empty)
+}
+
+/// Reason and message of the condition `name`, if it is not true.
+pub(crate) fn condition_message(object: &Value, name: &str) -> Option<String> {
+    let condition = condition(object, name).filter(|condition| !condition.is("True"))?;
+    let (reason, message) = condition.reason_and_message();
+    Some(join(&reason, &message))
 }
 
 /// Whether the condition `name` exists and has this status.

@@ -4,6 +4,7 @@
 //! more or less, and nothing else changes. So a number that the request sets by a variable stays the base. Any kind may
 //! have a number, in `spec.replicas`.
 
+use crate::cluster_api::machine_template;
 use crate::errors::MANIFEST;
 use crate::ready::text;
 use crate::requested;
@@ -31,13 +32,13 @@ pub(crate) fn replicas(object: &Value) -> u64 {
     stated_replicas(object).unwrap_or(1)
 }
 
-/// How many pods a workload is to have, as far as its kind tells.
+/// How many pods or machines a workload is to have, as far as its kind tells.
 pub(crate) fn desired_pods(workload: &Value) -> Option<u64> {
     match text(workload, "/kind") {
         kind if has_replicas(kind) => Some(replicas(workload)),
         "DaemonSet" => workload.pointer("/status/desiredNumberScheduled")?.as_u64(),
         MACHINE | INSTANCE => Some(machines(workload)),
-        _ => None,
+        _ => machine_template(workload).map(|_| replicas(workload)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::catalog::{Target, core};
 use crate::client::Session;
+use crate::cluster_api::{has_machines, machine_resource};
 use crate::diagnostics;
 use crate::errors::{FAILED, NOT_READY, VANISHED};
 use crate::labels;
@@ -74,6 +75,10 @@ pub(crate) fn feeds(watched: &[&ResolvedObject], owner: &Ownership) -> Vec<Feed>
             target.namespace.as_deref(),
             &selector,
         ));
+        if has_machines(&target.resource) {
+            let namespace = target.namespace.as_deref();
+            add(Feed::labelled(&machine_resource(), namespace, &selector));
+        }
         if let Some(namespace) = target
             .namespace
             .as_deref()

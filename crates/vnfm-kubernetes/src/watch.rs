@@ -101,6 +101,12 @@ impl ObjectCache {
             .flat_map(|seen| seen.objects.values())
     }
 
+    /// Every object of a kind that is watched.
+    pub(crate) fn objects(&self, resource: &ApiResource) -> impl Iterator<Item = &Value> {
+        self.feeds_of(resource)
+            .flat_map(|seen| seen.objects.values())
+    }
+
     fn feeds_of(&self, resource: &ApiResource) -> impl Iterator<Item = &FeedObjects> {
         self.feeds
             .iter()

@@ -211,7 +211,8 @@ impl HookContext {
             .await
     }
 
-    /// The outputs of the instance's template on the VIM, by name: those of the Heat stack. They may contain secrets.
+    /// The outputs of the instance's template on the VIM, by name: those of the Heat stack; on Kubernetes
+    /// the kubeconfigs of clusters that Cluster API created, by the names of their Secrets. They may contain secrets.
     ///
     /// ```
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};

@@ -144,6 +144,7 @@ pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
         ("VNFM_LIVE_ASSETS", binaries::folder(&cache)),
         ("VNFM_LIVE_IMAGES", binaries::images(&cache)),
         ("VNFM_LIVE_KURYR", cache.join("kuryr")),
+        ("VNFM_LIVE_CLUSTER_API", cache.join("cluster-api")),
     ]
     .into_iter()
     .filter(|(_, path)| path.exists())

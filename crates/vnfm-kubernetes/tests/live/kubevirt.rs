@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-type Kind = (&'static str, &'static str, &'static str);
+pub(crate) type Kind = (&'static str, &'static str, &'static str);
 
 pub(crate) const MACHINES: Kind = ("kubevirt.io/v1", "VirtualMachine", "virtualmachines");
 const INSTANCES: Kind = (
@@ -28,7 +28,7 @@ const REPLICA_SETS: Kind = (
     "virtualmachineinstancereplicasets",
 );
 const PODS: Kind = ("v1", "Pod", "pods");
-const DEFINITIONS: Kind = (
+pub(crate) const DEFINITIONS: Kind = (
     "apiextensions.k8s.io/v1",
     "CustomResourceDefinition",
     "customresourcedefinitions",
@@ -52,20 +52,20 @@ fn definition((_, kind, plural): Kind) -> Value {
 }
 
 #[derive(Clone)]
-struct Cluster {
+pub(crate) struct Cluster {
     client: Client,
     namespace: String,
 }
 
 impl Cluster {
-    fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &World) -> Self {
         Self {
             client: world.client.clone(),
             namespace: world.namespace(),
         }
     }
 
-    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+    pub(crate) fn api(&self, kind: Kind) -> Api<DynamicObject> {
         let (group, version) = kind.0.split_once('/').unwrap_or(("", kind.0));
         let gvk = GroupVersionKind::gvk(group, version, kind.1);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.2);
@@ -75,20 +75,20 @@ impl Cluster {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }
 
-    async fn all(&self, kind: Kind) -> Vec<DynamicObject> {
+    pub(crate) async fn all(&self, kind: Kind) -> Vec<DynamicObject> {
         let listed = self.api(kind).list(&ListParams::default()).await;
         let mut all = listed.map(|listed| listed.items).unwrap_or_default();
         all.retain(|one| one.metadata.deletion_timestamp.is_none());
         all
     }
 
-    async fn make(&self, kind: Kind, object: Value) {
+    pub(crate) async fn make(&self, kind: Kind, object: Value) {
         let object: DynamicObject = serde_json::from_value(object).expect("an object");
         let made = self.api(kind).create(&PostParams::default(), &object).await;
         ignore_races(made.err());
     }
 
-    async fn merge(&self, kind: Kind, name: &str, change: Value) {
+    pub(crate) async fn merge(&self, kind: Kind, name: &str, change: Value) {
         let how = PatchParams::default();
         let merged = self
             .api(kind)
@@ -97,7 +97,7 @@ impl Cluster {
         ignore_races(merged.err());
     }
 
-    async fn delete(&self, kind: Kind, name: &str) {
+    pub(crate) async fn delete(&self, kind: Kind, name: &str) {
         let deleted = self
             .api(kind)
             .delete(name, &DeleteParams::background())
@@ -234,7 +234,7 @@ fn ignore_races(error: Option<Error>) {
     }
 }
 
-fn name(object: &DynamicObject) -> &str {
+pub(crate) fn name(object: &DynamicObject) -> &str {
     object.metadata.name.as_deref().expect("it has a name")
 }
 
@@ -243,11 +243,11 @@ fn suffix(object: &DynamicObject) -> String {
     object.metadata.uid.as_deref().expect("it has a UID")[..5].to_owned()
 }
 
-fn owned_by((owner, kind): (&DynamicObject, Kind)) -> Value {
+pub(crate) fn owned_by((owner, kind): (&DynamicObject, Kind)) -> Value {
     json!([{"apiVersion": kind.0, "kind": kind.1, "name": owner.metadata.name, "uid": owner.metadata.uid, "controller": true}])
 }
 
-fn is_owned(object: &DynamicObject, owner: &DynamicObject) -> bool {
+pub(crate) fn is_owned(object: &DynamicObject, owner: &DynamicObject) -> bool {
     let mut owners = object.metadata.owner_references.iter().flatten();
     owners.any(|one| Some(&one.uid) == owner.metadata.uid.as_ref())
 }

@@ -9,6 +9,8 @@ mod broken_events;
 #[path = "../live/capabilities.rs"]
 mod capabilities;
 #[cfg(test)]
+mod cluster_api;
+#[cfg(test)]
 #[path = "../live/deploy.rs"]
 mod deploy;
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(crate) struct Process {
 }
 
 /// Built-in plugins, trusted like the server itself.
-const OURS: &[&str] = &["kubernetes-cluster"];
+const OURS: &[&str] = &["kubernetes-cluster", "cluster-api"];
 
 impl Plugins {
     /// Settings for the plugin host; `dir` has the libraries, and `hidden` is not accessible to hooks.
