@@ -77,11 +77,13 @@ impl<'a> Ipmi<'a> {
 
     pub(crate) async fn state(&self, action: &str) -> Result<PowerState, PortError> {
         let output = self.call(action, "status").await?;
-        match output.trim() {
-            "Chassis Power is on" => Ok(PowerState::On),
-            "Chassis Power is off" => Ok(PowerState::Off),
-            other => {
-                let what = format!("`ipmitool` prints `{}` as the state", quoted(other));
+        // `-v` may add lines.
+        let mut lines = output.lines();
+        match lines.find_map(|line| line.strip_prefix("Chassis Power is ")) {
+            Some("on") => Ok(PowerState::On),
+            Some("off") => Ok(PowerState::Off),
+            _ => {
+                let what = format!("`ipmitool` prints `{}` as the state", quoted(&output));
                 Err(self.error(&POWER_REFUSED, action, what))
             }
         }
