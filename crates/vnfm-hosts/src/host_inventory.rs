@@ -271,7 +271,7 @@ impl InventoryHost {
         }
         let plain = |one: char| !one.is_whitespace() && !one.is_control() && one != '/';
         if bmc.address.is_empty() || !bmc.address.chars().all(plain) || bmc.port == 0 {
-            return wrong("an `ipmi` whose `address` or `port` is none");
+            return wrong("an `ipmi` without a usable `address` or `port`");
         }
         if !CIPHER_SUITES.contains(&bmc.cipher_suite) {
             return wrong("a `cipherSuite` that is neither 3 nor 17");
@@ -389,8 +389,6 @@ mod tests {
     fn what_is_invalid_is_named_and_secrets_are_not() {
         let one = || json!([{"name": "a", "address": "192.0.2.1"}]);
         let login = || json!({"username": "root", "password": "hunter2"});
-        let bmc = |entry: Value| json!([{"name": "a", "address": "x", "ipmi": entry}]);
-        let ipmi_login = |password: &str| json!({"username": "root", "password": "hunter2", "ipmiUsername": "admin", "ipmiPassword": password});
         for (hosts, access, words) in [
             (json!([]), login(), "0 hosts"),
             (json!([{"name": "a b", "address": "x"}]), login(), "a b"),
@@ -414,32 +412,6 @@ mod tests {
                 login(),
                 "leaseDirectory",
             ),
-            (bmc(json!({"address": "b"})), login(), "ipmiUsername"),
-            (
-                bmc(json!({"address": "b c"})),
-                ipmi_login("hunter2"),
-                "`address`",
-            ),
-            (
-                bmc(json!({"address": "b", "port": 0})),
-                ipmi_login("hunter2"),
-                "`port`",
-            ),
-            (
-                bmc(json!({"address": "b", "cipherSuite": 0})),
-                ipmi_login("hunter2"),
-                "cipherSuite",
-            ),
-            (
-                bmc(json!({"address": "b"})),
-                ipmi_login("hunter2-is-longer-than-20"),
-                "20 of password",
-            ),
-            (
-                json!([{"name": "a", "address": "x", "redfish": "http://b", "ipmi": {"address": "b"}}]),
-                ipmi_login("hunter2"),
-                "both",
-            ),
             (one(), json!({"username": "root"}), "neither"),
             (
                 one(),
@@ -459,5 +431,47 @@ mod tests {
         }
         let error = read(&json!({"hosts": one()}), &login()).err().unwrap();
         assert!(error.to_string().contains("wipeCommand"), "{error}");
+    }
+
+    #[test]
+    fn a_bmc_without_what_ipmi_needs_is_refused() {
+        let bmc = |entry: Value| json!([{"name": "a", "address": "x", "ipmi": entry}]);
+        let login = |password: &str| json!({"username": "root", "password": "p", "ipmiUsername": "admin", "ipmiPassword": password});
+        let both =
+            json!([{"name": "a", "address": "x", "redfish": "http://b", "ipmi": {"address": "b"}}]);
+        let other = json!({"username": "root", "password": "p", "ipmiUsername": "admin"});
+        for (hosts, access, words) in [
+            (bmc(json!({"address": "b"})), other, "ipmiPassword"),
+            (
+                bmc(json!({"address": "b c"})),
+                login("hunter2"),
+                "`address`",
+            ),
+            (
+                bmc(json!({"address": "b", "port": 0})),
+                login("hunter2"),
+                "`port`",
+            ),
+            (
+                bmc(json!({"address": "b", "cipherSuite": 0})),
+                login("hunter2"),
+                "cipherSuite",
+            ),
+            (
+                bmc(json!({"address": "b"})),
+                login("hunter2-is-longer-than-20"),
+                "20 of password",
+            ),
+            (both, login("hunter2"), "both"),
+        ] {
+            let error = read(&interface(&hosts), &access).err().unwrap();
+            let text = format!("{error} {error:?}");
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
+        }
+        let hosts = bmc(json!({"address": "b"}));
+        let inventory = read(&interface(&hosts), &login("hunter2")).ok().unwrap();
+        let bmc = inventory.hosts[0].entry.ipmi.as_ref().unwrap();
+        assert_eq!((bmc.port, bmc.cipher_suite), (623, 17));
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Power<'a> {
     ) -> Result<Option<Self>, PortError> {
         let entry = &host.entry;
         let bmc = if let Some(url) = &entry.redfish {
-            Bmc::Redfish(Redfish::new(*session, inventory, (host, url))?)
+            Bmc::Redfish(Redfish::new(*session, inventory, (host, url.as_str()))?)
         } else if let Some(bmc) = &entry.ipmi {
             Bmc::Ipmi(Ipmi::new(*session, host, bmc)?)
         } else {
