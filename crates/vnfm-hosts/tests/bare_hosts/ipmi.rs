@@ -4,7 +4,7 @@ use crate::support::{RealClock, SimulatedHosts, Site, hosts_of, owner, sample, s
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::sync::{Arc, Mutex};
@@ -57,7 +57,11 @@ impl IpmiBmc {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bare_hosts/bmc.py");
         let mut program = Command::new(PYTHON)
             .arg(script)
-            .args([&port.to_string(), if on { "on" } else { "off" }, mode])
+            .args([
+                port.to_string().as_str(),
+                if on { "on" } else { "off" },
+                mode,
+            ])
             .env("BMC_USER", USER)
             .env("BMC_PASSWORD", PASSWORD)
             .stdin(Stdio::null())
