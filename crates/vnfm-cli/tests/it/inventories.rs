@@ -121,7 +121,7 @@ async fn logins_of_the_operating_systems_come_from_the_file() {
 }
 
 #[tokio::test]
-async fn what_the_files_do_not_say_is_asked_for() {
+async fn what_the_files_do_not_say_is_given_by_options() {
     let site = Site::new();
     for (line, words) in [
         (
