@@ -173,19 +173,19 @@ fn what_is_wrong_has_a_position_and_no_secret() {
         ),
         (
             NODES.replace("\"192.0.2.102\"", "\"root:bmc-secret@h\""),
-            "site:19:83: the address of the BMC cannot be used: a login",
+            "site:16:83: the address of the BMC cannot be used: a login",
         ),
         (
             NODES.replace("192.0.2.11/24", "dhcp"),
-            "site:9:80: `dhcp` is no address of the network `baremetal`",
+            "site:9:84: `dhcp` is no address of the network `baremetal`",
         ),
         (
             NODES.replace("edge-2", "edge-1"),
-            "site:17:6: the machine `edge-1` is also at site:2:13",
+            "site:14:6: the machine `edge-1` is also at site:2:13",
         ),
         (
             NODES.replace("\"edge-2\"", "[\"bmc-secret\"]"),
-            "site:18:13: `name` is a list",
+            "site:15:13: `name` is a list",
         ),
         (encrypted, "site:14:18: `bmcPassword` is encrypted by SOPS"),
         (

@@ -1,4 +1,4 @@
-"""A BMC that speaks IPMI: `bmc.py PORT STATE MODE`. Prints `ready`, then each request. The login is in BMC_USER and BMC_PASSWORD.
+"""A BMC that speaks IPMI: `bmc.py STATE MODE`. Prints its port, then each request. The login is in BMC_USER and BMC_PASSWORD.
 
 MODE is `honest`, or `stuck`: it accepts requests, and its state stays the same.
 """
@@ -7,7 +7,7 @@ import sys
 
 from pyghmi.ipmi.bmc import Bmc
 
-port, state, mode = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+state, mode = sys.argv[1], sys.argv[2]
 
 
 class OneHost(Bmc):
@@ -35,6 +35,6 @@ class OneHost(Bmc):
 
 
 login = {os.environ["BMC_USER"]: os.environ["BMC_PASSWORD"]}
-bmc = OneHost(login, port=port, address="::ffff:127.0.0.1")
-print("ready", flush=True)
+bmc = OneHost(login, port=0, address="::ffff:127.0.0.1")
+print(bmc.serversocket.getsockname()[1], flush=True)
 bmc.listen()
