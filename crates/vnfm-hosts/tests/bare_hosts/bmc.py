@@ -36,5 +36,6 @@ class OneHost(Bmc):
 
 login = {os.environ["BMC_USER"]: os.environ["BMC_PASSWORD"]}
 bmc = OneHost(login, port=0, address="::ffff:127.0.0.1")
-print(bmc.serversocket.getsockname()[1], flush=True)
+bmc.port = bmc.serversocket.getsockname()[1]
+print(bmc.port, flush=True)
 bmc.listen()
