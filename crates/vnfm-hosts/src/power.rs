@@ -120,7 +120,9 @@ impl<'a> Power<'a> {
             if state == wanted {
                 return Ok(());
             }
-            if backoff.pause(&action).await.is_err() {
+            let paused = backoff.pause(&action).await;
+            // Without time to read it again, this state is the last one.
+            if paused.is_err() || self.session.time_left(interval).is_err() {
                 let what = format!("the host is `{state:?}`");
                 return Err(PortError::new(&POWER, action, what).on(self.host.name()));
             }
