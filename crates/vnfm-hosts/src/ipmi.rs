@@ -97,13 +97,11 @@ impl<'a> Ipmi<'a> {
             .vim
             .acquire_slot(action, Some(self.session.watcher))
             .await;
-        let outcome = match timeout(limit, self.run(action, verb)).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let what = format!("it does not answer within {} s", limit.as_secs());
-                Err(self.error(&POWER, action, what))
-            }
-        };
+        let ended = timeout(limit, self.run(action, verb)).await;
+        let outcome = ended.unwrap_or_else(|_| {
+            let what = format!("it does not answer within {} s", limit.as_secs());
+            Err(self.error(&POWER, action, what))
+        });
         slot.ended(outcome.is_ok());
         outcome
     }

@@ -34,7 +34,7 @@ pub(crate) struct Session<'a> {
     pub(crate) deadline: Option<(&'a dyn Clock, Timestamp)>,
 }
 
-impl<'a> Session<'a> {
+impl Session<'_> {
     /// The inventory as it is now. What changes hosts needs a registered one; a check comes before the registration.
     pub(crate) async fn inventory(&self) -> Result<HostInventory, PortError> {
         if self.deadline.is_some() && !self.vim.exposes_responses() {
