@@ -6,8 +6,8 @@ use std::path::PathBuf;
 /// Files of a site, and what they do not say about its machines.
 #[derive(Debug, Args)]
 pub struct Inventory {
-    /// ICN's `nodes.json`, values or Flux releases of its chart `machine`, Metal3's BareMetalHosts with their Secrets, or a
-    /// Provisioning resource
+    /// ICN's `nodes.json`, values or Flux releases of its chart `machine`, `BareMetalHost`s of Metal3 with their Secrets, or a
+    /// `Provisioning` resource
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// File to write, which must not exist; it contains the passwords, and only you can read it
