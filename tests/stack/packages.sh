@@ -19,7 +19,8 @@ group() {
     libvirt) echo "libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients python3-libvirt qemu-system-x86 qemu-utils
       dnsmasq-base ipset iptables ebtables conntrack genisoimage";;
     hosts) echo "openssh-server openssh-client containerd runc containernetworking-plugins iptables iproute2 socat
-      conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core haproxy keepalived";;
+      conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core haproxy keepalived ipmitool
+      python3-pyghmi";;
     kubernetes) echo "openssl curl";;
     judges) echo "nginx-light python3-venv python3-openstackclient python3-tackerclient";;
     registry) echo "docker-registry skopeo apache2-utils openssl";;

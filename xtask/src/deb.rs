@@ -34,6 +34,11 @@ const FILES: &[(&str, &str, u32)] = &[
         0o644,
     ),
     (
+        "built:libcluster_api.so",
+        "usr/lib/vnfm/libcluster_api.so",
+        0o644,
+    ),
+    (
         "built:libmgmt_script.so",
         "usr/lib/vnfm/libmgmt_script.so",
         0o644,
@@ -204,6 +209,8 @@ fn build() -> anyhow::Result<PathBuf> {
         "vnfm-cli",
         "-p",
         "kubernetes-cluster",
+        "-p",
+        "cluster-api",
         "-p",
         "mgmt-script",
     ];

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The packages whose programs and libraries are in the Debian package.
-pub(crate) const SHIPPED: [&str; 4] = [
+pub(crate) const SHIPPED: [&str; 5] = [
     "vnfm-server",
     "vnfm-cli",
     "kubernetes-cluster",
+    "cluster-api",
     "mgmt-script",
 ];
 

@@ -2,6 +2,7 @@
 
 mod bundles;
 mod clusters;
+mod inventories;
 mod links;
 mod operations;
 mod packages;
@@ -13,6 +14,7 @@ mod volumes;
 
 pub use bundles::{Bundle, CreateBundle, InstallBundle};
 pub use clusters::{Cluster, ClusterBackup, ClusterTask, Interval, RollingTask, Rotation, Upgrade};
+pub use inventories::Inventory;
 pub use links::{Link, LinkCreation};
 pub(crate) use operations::command_name;
 pub use operations::{Named, Task, VnfCommand};
@@ -107,7 +109,7 @@ pub enum Command {
     /// Carry packages, plugins, binaries and images to a site without internet access, as one signed file
     #[command(subcommand)]
     Bundle(Bundle),
-    /// VIMs: OpenStack clouds and Kubernetes clusters
+    /// VIMs: OpenStack clouds, Kubernetes clusters, bare hosts
     #[command(subcommand)]
     Vim(Vim),
     /// Create, deploy, change and terminate VNF instances
@@ -244,6 +246,8 @@ pub enum Vim {
         /// ID or name of the VIM
         vim: String,
     },
+    /// Write the file of an inventory of bare hosts, for `vim register`, from files of Akraino ICN or Metal3 (works offline)
+    Inventory(Inventory),
     /// List all VIMs that your tenant may use
     List,
     /// Show one VIM, without secrets

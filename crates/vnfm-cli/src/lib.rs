@@ -8,6 +8,7 @@
 //! | `bundle` | the format of bundles: index, signature, files |
 //! | [`watch`] | live progress of an operation |
 //! | [`vimfile`] | clouds.yaml, kubeconfig and Tacker VIM files, converted to a VIM connection |
+//! | [`site`] | the machines of an edge site, from files of Akraino ICN and Metal3 |
 //! | [`output`] | tables, JSON, YAML |
 //! | [`input`] | files and standard input, bounded |
 //! | [`excerpt`], [`sarif`] | lint findings, for people and for code scanners |
@@ -27,5 +28,6 @@ pub mod input;
 pub mod output;
 pub mod profile;
 pub mod sarif;
+pub mod site;
 pub mod vimfile;
 pub mod watch;

@@ -144,7 +144,7 @@ impl<'a> Change<'a> {
         members: &Members,
         switched: &Switched,
     ) -> Option<String> {
-        let can_switch = |one: &SurveyedHost| one.host.entry.redfish.is_some();
+        let can_switch = |one: &SurveyedHost| one.host.has_switch();
         let is_asleep = |one: &&Member| {
             self.handle.hosts.contains(one)
                 && self.is_stopped(one)
@@ -165,7 +165,7 @@ impl<'a> Change<'a> {
             let power = Power::switch_of(&self.session, &survey.inventory, &one.host)?;
             let Some(power) = power else {
                 let action = format!("stop the host `{}`", member.host);
-                let what = "the inventory has no `redfish` for it";
+                let what = "the inventory has neither `redfish` nor `ipmi` for it";
                 return Err(PortError::new(&NO_SWITCH, action, what).on(&member.host));
             };
             power.stop(self.stop).await?;
@@ -331,7 +331,7 @@ pub(crate) fn dormant<'s>(
 ) -> impl Iterator<Item = &'s InventoryHost> {
     let switchable = survey
         .silent()
-        .filter(|(host, error)| host.entry.redfish.is_some() && error.is_unavailable());
+        .filter(|(host, error)| host.has_switch() && error.is_unavailable());
     let suits = |host: &InventoryHost| {
         new.iter()
             .any(|one| one.needs.lacks_by_inventory(host).is_none())

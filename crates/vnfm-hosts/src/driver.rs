@@ -1,6 +1,7 @@
 //! The [`InfraDriver`]: the steps of each method of the port.
 
 use crate::converge::{Change, dormant, no_host, placed};
+use crate::errors::IPMITOOL;
 use crate::host_inventory::HostInventory;
 use crate::members::Handle;
 use crate::placement;
@@ -13,6 +14,7 @@ use crate::survey::Survey;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange, Recorded,
@@ -24,11 +26,14 @@ use vnfm_types::{HOSTS, KeyValuePairs, VimConnectionInfo};
 
 /// `kind` of a lease among the resources with our tag.
 const LEASE: &str = "VNFM::Hosts::Lease";
+/// Where Debian installs `ipmitool`.
+const IPMITOOL_PATH: &str = "/usr/bin/ipmitool";
 
 /// The driver of inventories of bare hosts. Needs a tokio runtime.
 pub struct BareHosts {
     ssh: Ssh,
     to: Destinations,
+    ipmitool: PathBuf,
 }
 
 impl BareHosts {
@@ -37,11 +42,23 @@ impl BareHosts {
         Self {
             ssh: Ssh::new(Arc::new(InventoryKeys::default()), to.clone()),
             to,
+            ipmitool: PathBuf::from(IPMITOOL_PATH),
         }
     }
 
+    /// The same driver with another program `ipmitool`, which hosts with `ipmi` need. Default: `/usr/bin/ipmitool`.
+    #[must_use]
+    pub fn with_ipmitool(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ipmitool = path.into();
+        self
+    }
+
     fn session<'a>(&'a self, cx: &VimCall<'a>) -> Session<'a> {
-        Session::of_call(&self.ssh, &self.to, cx)
+        Session {
+            watcher: cx.watcher,
+            deadline: Some((cx.clock, cx.deadline)),
+            ..self.short_session(cx.vim)
+        }
     }
 
     /// Without a deadline of the caller: each host has its own.
@@ -49,6 +66,7 @@ impl BareHosts {
         Session {
             ssh: &self.ssh,
             to: &self.to,
+            ipmitool: &self.ipmitool,
             vim,
             watcher: &(),
             deadline: None,
@@ -79,7 +97,15 @@ impl InfraDriver for BareHosts {
     }
 
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
-        HostInventory::try_from(connection).map(drop)
+        let inventory = HostInventory::try_from(connection)?;
+        let mut hosts = inventory.hosts.iter();
+        let needing = hosts.find(|host| host.entry.ipmi.is_some());
+        let Some(host) = needing.filter(|_| !self.ipmitool.is_file()) else {
+            return Ok(());
+        };
+        let action = format!("switch the host `{}` by IPMI", host.name());
+        let what = format!("there is no program `{}`", self.ipmitool.display());
+        Err(PortError::new(&IPMITOOL, action, what).on(host.name()))
     }
 
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError> {

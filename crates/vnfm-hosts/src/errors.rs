@@ -62,22 +62,29 @@ pub(crate) const WIPE: Code = Code {
 pub(crate) const POWER: Code = Code {
     name: "hosts.power",
     kind: ErrorKind::Unavailable,
-    means: "the Redfish service of a host does not respond, or the host does not change its power state",
+    means: "the BMC of a host does not respond, or the host does not change its power state",
     next: "check the address of the BMC and the state of the host, then retry",
 };
 /// The BMC refuses.
 pub(crate) const POWER_REFUSED: Code = Code {
     name: "hosts.power-refused",
     kind: ErrorKind::Refused,
-    means: "the Redfish service of a host refuses the login or the request, or its address must not be called",
-    next: "check the URL of the system and the login in the inventory",
+    means: "the BMC of a host refuses the login or the request, or its address must not be called",
+    next: "check the address and the login of the BMC in the inventory, the URL of the system (Redfish) and `cipherSuite` (IPMI)",
 };
 /// The host has no power switch.
 pub(crate) const NO_SWITCH: Code = Code {
     name: "hosts.no-switch",
     kind: ErrorKind::Refused,
     means: "a VNFC cannot be stopped because the inventory has no power switch for its host",
-    next: "add `redfish` to the host in the inventory, then retry",
+    next: "add `redfish` or `ipmi` to the host in the inventory, then retry",
+};
+/// The program is missing.
+pub(crate) const IPMITOOL: Code = Code {
+    name: "hosts.no-ipmitool",
+    kind: ErrorKind::Refused,
+    means: "the inventory has hosts with `ipmi`, and the program `ipmitool` cannot be started",
+    next: "install it on the server (`apt-get install ipmitool`), or set `ipmitool.binary` in the server's configuration, then retry",
 };
 /// The deadline has passed.
 pub(crate) const DEADLINE: Code = Code {
@@ -100,5 +107,6 @@ pub const CODES: &[&Code] = &[
     &POWER,
     &POWER_REFUSED,
     &NO_SWITCH,
+    &IPMITOOL,
     &DEADLINE,
 ];

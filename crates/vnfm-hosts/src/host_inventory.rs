@@ -3,8 +3,8 @@
 //! | where | members |
 //! |---|---|
 //! | `interfaceInfo` | `hosts[]`, `wipeCommand`; `endpoint`: a name for the inventory; `trustedCertificates` (PEM) and `skipCertificateVerification` for Redfish |
-//! | `interfaceInfo.hosts[]` | `name`, `address`; `sshPort`, `username`, `addresses`, `labels`, `zone`, `hostKey`, `redfish`, `leaseDirectory` |
-//! | `accessInfo` | for all hosts: `username`, `password`, `privateKey`, `redfishUsername`, `redfishPassword`; for one: the same in `hosts.NAME` |
+//! | `interfaceInfo.hosts[]` | `name`, `address`; `sshPort`, `username`, `addresses`, `labels`, `zone`, `hostKey`, `redfish` or `ipmi`, `leaseDirectory` |
+//! | `accessInfo` | for all hosts: `username`, `password`, `privateKey`, `redfishUsername`, `redfishPassword`, `ipmiUsername`, `ipmiPassword`; for one: the same in `hosts.NAME` |
 
 use crate::errors::CONNECTION;
 use serde::Deserialize;
@@ -19,6 +19,10 @@ use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
 const MAX_HOSTS: usize = 1_000;
 /// Longest name of a host, as in DNS.
 const MAX_NAME_LEN: usize = 63;
+/// Cipher suites with authentication, integrity and encryption (IPMI 2.0 revision 1.1, table 22-20): with SHA-1 and with SHA-256.
+const CIPHER_SUITES: [u8; 2] = [3, 17];
+/// Longest user name and password of IPMI 2.0 (22.28, 22.30), in bytes.
+const MAX_IPMI_LOGIN_LEN: (usize, usize) = (16, 20);
 /// Where a lease is unless the inventory says otherwise.
 const LEASE_DIRECTORY: &str = "/var/lib/vnfm";
 
@@ -62,8 +66,30 @@ pub(crate) struct HostEntry {
     pub(crate) host_key: Option<String>,
     /// URL of the system at the Redfish service of its BMC.
     pub(crate) redfish: Option<String>,
+    /// Its BMC, if it is switched by IPMI.
+    pub(crate) ipmi: Option<IpmiEntry>,
     #[serde(default = "lease_directory")]
     pub(crate) lease_directory: String,
+}
+
+/// Where a BMC answers to IPMI 2.0 over LAN.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct IpmiEntry {
+    pub(crate) address: String,
+    #[serde(default = "ipmi_port")]
+    pub(crate) port: u16,
+    /// One of [`CIPHER_SUITES`].
+    #[serde(default = "cipher_suite")]
+    pub(crate) cipher_suite: u8,
+}
+
+fn ipmi_port() -> u16 {
+    623
+}
+
+fn cipher_suite() -> u8 {
+    17
 }
 
 fn ssh_port() -> u16 {
@@ -86,7 +112,7 @@ struct InterfaceInfo {
     skip_certificate_verification: bool,
 }
 
-/// Logins for SSH and Redfish.
+/// Logins for SSH and for the BMC.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Login {
@@ -95,6 +121,8 @@ struct Login {
     private_key: Option<Secret>,
     redfish_username: Option<String>,
     redfish_password: Option<Secret>,
+    ipmi_username: Option<String>,
+    ipmi_password: Option<Secret>,
     /// Logins of single hosts; empty in these.
     #[serde(default)]
     hosts: BTreeMap<String, Login>,
@@ -198,6 +226,8 @@ impl InventoryHost {
             private_key: own.private_key.or(shared(&common.private_key)),
             redfish_username: own.redfish_username.or(common.redfish_username.clone()),
             redfish_password: own.redfish_password.or(common.redfish_password.clone()),
+            ipmi_username: own.ipmi_username.or(common.ipmi_username.clone()),
+            ipmi_password: own.ipmi_password.or(common.ipmi_password.clone()),
             hosts: BTreeMap::new(),
         };
         if login.username.is_none() || login.password.is_none() && login.private_key.is_none() {
@@ -214,6 +244,14 @@ impl InventoryHost {
                 "`leaseDirectory` of the host `{name}` is not an absolute path"
             )));
         }
+        let host = Self { entry, login };
+        host.check_switch()?;
+        Ok(host)
+    }
+
+    /// A host has one power switch at most, with what is needed to use it.
+    fn check_switch(&self) -> Result<(), PortError> {
+        let (entry, name) = (&self.entry, self.name());
         if let Some(url) = &entry.redfish {
             let parsed = Url::parse(url).ok();
             let is_web =
@@ -224,11 +262,48 @@ impl InventoryHost {
                 )));
             }
         }
-        Ok(Self { entry, login })
+        let Some(bmc) = &entry.ipmi else {
+            return Ok(());
+        };
+        let wrong = |what: &str| Err(invalid(format!("the host `{name}` has {what}")));
+        if entry.redfish.is_some() {
+            return wrong("both `redfish` and `ipmi`");
+        }
+        let plain = |one: char| !one.is_whitespace() && !one.is_control() && one != '/';
+        if bmc.address.is_empty() || !bmc.address.chars().all(plain) || bmc.port == 0 {
+            return wrong("an `ipmi` without a usable `address` or `port`");
+        }
+        if !CIPHER_SUITES.contains(&bmc.cipher_suite) {
+            return wrong("a `cipherSuite` that is neither 3 nor 17");
+        }
+        let Some((user, password)) = self.ipmi_login() else {
+            return wrong("`ipmi`, and no `ipmiUsername` or `ipmiPassword` in `accessInfo`");
+        };
+        let lengths = (user.len(), password.reveal().len());
+        let fits = (1..=MAX_IPMI_LOGIN_LEN.0).contains(&lengths.0)
+            && (1..=MAX_IPMI_LOGIN_LEN.1).contains(&lengths.1);
+        let invisible = |text: &str| text.chars().any(char::is_control);
+        if !fits || invisible(user) || invisible(password.reveal()) {
+            return wrong(
+                "an IPMI login that no BMC can have: 1 to 16 bytes of user name, 1 to 20 of password",
+            );
+        }
+        Ok(())
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.entry.name
+    }
+
+    /// Whether it can be switched on and off.
+    pub(crate) fn has_switch(&self) -> bool {
+        self.entry.redfish.is_some() || self.entry.ipmi.is_some()
+    }
+
+    /// User name and password of its BMC for IPMI, if both are known.
+    pub(crate) fn ipmi_login(&self) -> Option<(&str, &Secret)> {
+        let user = self.login.ipmi_username.as_deref()?;
+        Some((user, self.login.ipmi_password.as_ref()?))
     }
 
     /// Login and password for its Redfish service, if both are known.
@@ -356,5 +431,47 @@ mod tests {
         }
         let error = read(&json!({"hosts": one()}), &login()).err().unwrap();
         assert!(error.to_string().contains("wipeCommand"), "{error}");
+    }
+
+    #[test]
+    fn a_bmc_without_what_ipmi_needs_is_refused() {
+        let bmc = |entry: Value| json!([{"name": "a", "address": "x", "ipmi": entry}]);
+        let login = |password: &str| json!({"username": "root", "password": "p", "ipmiUsername": "admin", "ipmiPassword": password});
+        let both =
+            json!([{"name": "a", "address": "x", "redfish": "http://b", "ipmi": {"address": "b"}}]);
+        let other = json!({"username": "root", "password": "p", "ipmiUsername": "admin"});
+        for (hosts, access, words) in [
+            (bmc(json!({"address": "b"})), other, "ipmiPassword"),
+            (
+                bmc(json!({"address": "b c"})),
+                login("hunter2"),
+                "`address`",
+            ),
+            (
+                bmc(json!({"address": "b", "port": 0})),
+                login("hunter2"),
+                "`port`",
+            ),
+            (
+                bmc(json!({"address": "b", "cipherSuite": 0})),
+                login("hunter2"),
+                "cipherSuite",
+            ),
+            (
+                bmc(json!({"address": "b"})),
+                login("hunter2-is-longer-than-20"),
+                "20 of password",
+            ),
+            (both, login("hunter2"), "both"),
+        ] {
+            let error = read(&interface(&hosts), &access).err().unwrap();
+            let text = format!("{error} {error:?}");
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
+        }
+        let hosts = bmc(json!({"address": "b"}));
+        let inventory = read(&interface(&hosts), &login("hunter2")).ok().unwrap();
+        let bmc = inventory.hosts[0].entry.ipmi.as_ref().unwrap();
+        assert_eq!((bmc.port, bmc.cipher_suite), (623, 17));
     }
 }

@@ -13,7 +13,8 @@
 //!                      release         wipes the hosts of an instance, and returns them
 //!                      records         leases as VNFCs with their connection points
 //!                      planned         what a change would do
-//! host ─ Redfish ───── power           switches hosts on and off
+//! host ─ BMC ───────── power           switches hosts on and off, and waits until they are
+//!                      redfish, ipmi   one call to a BMC
 //! ```
 //! The lease is a file on the host, so that all VNFMs with the host in an inventory respect it; nothing is cached.
 
@@ -22,12 +23,14 @@ mod driver;
 mod errors;
 mod facts;
 mod host_inventory;
+mod ipmi;
 mod lease;
 mod members;
 mod placement;
 mod planned;
 mod power;
 mod records;
+mod redfish;
 mod release;
 mod requirements;
 mod script;

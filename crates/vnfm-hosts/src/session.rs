@@ -6,10 +6,9 @@ use crate::lease::Leased;
 use crate::script::{self, HostState, MAX_OUTPUT_LEN, read_lease, read_state};
 use async_trait::async_trait;
 use jiff::Timestamp;
+use std::path::Path;
 use std::time::Duration;
-use vnfm_core::ports::{
-    Clock, CommandOutput, PinnedTarget, PortError, SshCommand, Vim, VimCall, Watcher,
-};
+use vnfm_core::ports::{Clock, CommandOutput, PinnedTarget, PortError, SshCommand, Vim, Watcher};
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{HostKeys, RememberedHostKeys, Ssh};
 
@@ -27,23 +26,15 @@ const MAX_QUOTED_LEN: usize = 200;
 pub(crate) struct Session<'a> {
     pub(crate) ssh: &'a Ssh,
     pub(crate) to: &'a Destinations,
+    /// Path of the program.
+    pub(crate) ipmitool: &'a Path,
     pub(crate) vim: &'a dyn Vim,
     pub(crate) watcher: &'a dyn Watcher,
     /// `None`: the caller has no deadline, and each host has its own.
     pub(crate) deadline: Option<(&'a dyn Clock, Timestamp)>,
 }
 
-impl<'a> Session<'a> {
-    pub(crate) fn of_call(ssh: &'a Ssh, to: &'a Destinations, cx: &VimCall<'a>) -> Self {
-        Self {
-            ssh,
-            to,
-            vim: cx.vim,
-            watcher: cx.watcher,
-            deadline: Some((cx.clock, cx.deadline)),
-        }
-    }
-
+impl Session<'_> {
     /// The inventory as it is now. What changes hosts needs a registered one; a check comes before the registration.
     pub(crate) async fn inventory(&self) -> Result<HostInventory, PortError> {
         if self.deadline.is_some() && !self.vim.exposes_responses() {
@@ -155,8 +146,8 @@ fn unresponsive(host: &InventoryHost, action: &str, error: PortError) -> PortErr
     PortError::new(&UNRESPONSIVE, action, error.detail()).on(host.name())
 }
 
-/// The end of a host's message, without control characters.
-fn quoted(text: &str) -> String {
+/// The end of a message of a host, without control characters.
+pub(crate) fn quoted(text: &str) -> String {
     let line = text.trim().lines().next_back().unwrap_or_default();
     let plain = line.chars().filter(|one| !one.is_control());
     plain.take(MAX_QUOTED_LEN).collect()

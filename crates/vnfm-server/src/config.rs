@@ -23,7 +23,9 @@ mod schema;
 mod source;
 
 pub use check::{check, example_mistakes};
-pub(crate) use file::{Grants, HelmProgram, Hooks, Monitoring, Notifications, Unplaced, Vims};
+pub(crate) use file::{
+    Grants, HelmProgram, Hooks, Ipmitool, Monitoring, Notifications, Unplaced, Vims,
+};
 pub use flags::{Command, Flags};
 pub(crate) use limits::Limits;
 pub(crate) use on_failure::OnFailure;
@@ -79,6 +81,8 @@ pub struct Config {
     pub(crate) hooks: Hooks,
     /// The helm program that installs the charts of packages.
     pub(crate) helm: HelmProgram,
+    /// The program that switches bare hosts by IPMI.
+    pub(crate) ipmitool: Ipmitool,
     /// How the decisions of grants are followed.
     pub(crate) grants: Grants,
     /// Requirements on packages at onboarding.
@@ -168,6 +172,7 @@ impl Config {
             vims: file.vims,
             hooks: file.hooks,
             helm: file.helm,
+            ipmitool: file.ipmitool,
             grants: file.grants,
             packages: file.packages,
             nfvo: file.nfvo,

@@ -8,6 +8,7 @@ mod download;
 mod events;
 mod graph;
 mod hostkey;
+mod inventory;
 mod link;
 mod lint;
 mod maintenance;

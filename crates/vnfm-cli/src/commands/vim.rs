@@ -79,6 +79,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             )
         }
         Vim::Capabilities { vim } => super::matching::cluster(client, output, &vim).await,
+        Vim::Inventory(args) => super::inventory::write(output, &args),
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
         Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
         Vim::Delete { vim, force, reason } => {

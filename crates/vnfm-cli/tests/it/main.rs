@@ -4,6 +4,7 @@
 mod bundles;
 mod codes;
 mod golden;
+mod inventories;
 mod lint;
 mod new_plugin;
 mod package_commands;

@@ -74,7 +74,7 @@ async fn the_driver_meets_the_contract_on_simulated_hosts() {
 }
 
 /// The rules about starting and stopping, for which OpenSSH servers have no power switch.
-const POWER_RULES: [&str; 5] = [
+pub(crate) const POWER_RULES: [&str; 5] = [
     "a_stopped_instance_is_started_again",
     "a_repeated_stop_and_start_changes_nothing",
     "an_interrupted_stop_is_completed_or_reversed",

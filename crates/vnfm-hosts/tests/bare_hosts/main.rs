@@ -1,4 +1,4 @@
-//! The driver of bare hosts against simulated hosts, real OpenSSH servers and Redfish services.
+//! The driver of bare hosts against simulated hosts, real OpenSSH servers, Redfish services and IPMI.
 
 #[cfg(test)]
 mod bmc;
@@ -6,6 +6,8 @@ mod bmc;
 mod contract;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod ipmi;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]

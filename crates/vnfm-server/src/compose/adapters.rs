@@ -84,7 +84,7 @@ pub(super) fn engine(
         drivers: Drivers::default()
             .with(openstack(config, base, vims.clone()))
             .with(kubernetes(config, vims.clone()))
-            .with(BareHosts::new(vims)),
+            .with(bare_hosts(config, vims)),
         mgmt: base.plugins.clone(),
         host: Arc::new(Hosts::new(base.database.store.clone(), hooks)),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn ports::Nfvo>),
@@ -108,6 +108,14 @@ fn kubernetes(config: &Config, vims: Destinations) -> KubernetesDriver {
     let driver = KubernetesDriver::new(vims);
     match config.helm.program() {
         Some(helm) => driver.with_helm(helm),
+        None => driver,
+    }
+}
+
+fn bare_hosts(config: &Config, vims: Destinations) -> BareHosts {
+    let driver = BareHosts::new(vims);
+    match &config.ipmitool.binary {
+        Some(path) => driver.with_ipmitool(path),
         None => driver,
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct ConfigFile {
     pub(super) hooks: Hooks,
     /// The helm program that installs the charts of packages; without one, packages with charts are not deployed.
     pub(super) helm: HelmProgram,
+    /// The program that switches bare hosts by IPMI.
+    pub(super) ipmitool: Ipmitool,
     /// How the decisions of grants are followed.
     pub(super) grants: Grants,
     /// Requirements on packages at onboarding.
@@ -147,6 +149,15 @@ impl HelmProgram {
         let binary = self.binary.clone()?;
         Some(Helm::new(binary, self.sha256.clone()))
     }
+}
+
+/// The program that switches bare hosts by IPMI.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Ipmitool {
+    /// Path of the program, version 1.8.19 or newer. Default: `/usr/bin/ipmitool`.
+    #[schemars(extend("format" = "file"))]
+    pub binary: Option<PathBuf>,
 }
 
 /// How the decisions of grants are followed.
