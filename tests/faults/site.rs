@@ -148,7 +148,7 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
         "accessInfo": {"username": "nfv", "password": PLANTED, "project": "nfv"},
         "extra": {"reselectZones": true}}))?;
     let kubeconfig = Path::new(world.endpoint("kubeconfig"));
-    let cluster = cluster_of(kubeconfig, world.endpoint("registry"))?;
+    let cluster = package_image::cluster(kubeconfig, world.endpoint("registry"))?;
     // Create the database first: packages without a database mean that it was lost.
     let process = Process::start(folder, world.control())?;
     let releases = Vnf::ALL.map(|vnf| (vnf.package(), vnf.sample()));
@@ -226,22 +226,6 @@ fn store_package(folder: &Path, id: &str, sample: &str) -> Result<String> {
     let stored = runtime.block_on(packages.store(id, upload));
     let package = stored.map_err(|why| anyhow::anyhow!("{sample}: {why:?}"))?;
     Ok(package.vnfd().descriptor_id.clone())
-}
-
-/// The connection described by a kubeconfig with a token, with a registry for images.
-fn cluster_of(kubeconfig: &Path, registry: &str) -> Result<VimConnectionInfo> {
-    use base64::Engine as _;
-    let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
-    let cluster = &config["clusters"][0]["cluster"];
-    let authority = cluster["certificate-authority-data"]
-        .as_str()
-        .unwrap_or_default();
-    let authority = base64::engine::general_purpose::STANDARD.decode(authority)?;
-    Ok(serde_json::from_value(json!({
-        "vimType": "ETSINFV.KUBERNETES.V_1",
-        "interfaceInfo": {"endpoint": cluster["server"], "ssl_ca_cert": String::from_utf8(authority)?, "registry": registry},
-        "accessInfo": {"bearer_token": config["users"][0]["user"]["token"],
-            "registry_username": vnfm::sim::registry::USER, "registry_password": vnfm::sim::registry::PASSWORD}}))?)
 }
 
 /// Creates an instance, for the usual VIM of its package.

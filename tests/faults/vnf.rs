@@ -300,8 +300,8 @@ pub(crate) async fn begin(
         }
         LcmOperationType::Terminate if target.vnf == Vnf::E => {
             request["terminationType"] = json!("FORCEFUL");
-            // What a failed termination has retained stays so; of what a failed operation left nothing is retained.
-            if !has_retained(engine, id).await? && !has_failed(engine, id).await? {
+            // Also what a failed termination has retained; of what another failed operation left nothing is retained.
+            if has_retained(engine, id).await? || !has_failed(engine, id).await? {
                 request["additionalParams"] = json!({RETAIN_PARAM: "all"});
             }
         }

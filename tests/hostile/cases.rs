@@ -7,7 +7,8 @@ use crate::neighbours::Learnt;
 use crate::processes::Limits;
 use crate::testbed::Testbed;
 use crate::{
-    access, destinations, disks, floods, hooks, neighbours, packages, quotas, tokens, values,
+    access, destinations, disks, floods, hooks, neighbours, packages, quotas, registries, tokens,
+    values,
 };
 
 /// The action of a case; fails with the violated property.
@@ -66,6 +67,7 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
         packages::objects(learnt),
         packages::archives(learnt),
         destinations::cases(),
+        registries::cases(),
         hooks::cases(),
         floods::cases(),
         tokens::cases(),

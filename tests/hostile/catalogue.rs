@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use vnfm_tests::sources;
+use vnfm_tests::{package_image, sources};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -116,7 +116,7 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
 const ON_NETWORKS: &[&str] = &["cnf-networks", "vnf-shared-link"];
 
 /// Every sample that can be instantiated without a plugin, without helm, without a login to its hosts, and without networks of
-/// an operator.
+/// an operator. One of them brings the image of its containers.
 ///
 /// # Errors
 /// If the samples cannot be read.
@@ -156,6 +156,9 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
                 .keys()
                 .any(|name| Path::new(name).extension().is_some_and(|end| end == "tgz"));
         let name = name.unwrap_or_default();
+        if name == package_image::SAMPLE {
+            files = package_image::files("hostile")?;
+        }
         let needs_networks = ON_NETWORKS.contains(&name.as_str());
         if !needs_login && !needs_helm && !needs_networks && !has_scripts(&files) {
             all.push(Sample {

@@ -30,6 +30,7 @@ mod packages;
 mod payloads;
 mod processes;
 mod quotas;
+mod registries;
 mod report;
 mod testbed;
 mod tokens;

@@ -15,7 +15,7 @@ use crate::catalogue::{Document, Sample};
 use crate::processes::{ANYWHERE, Limits, start_server};
 use crate::quotas::padded_package;
 use crate::testbed::Testbed;
-use crate::{lifecycle, tokens};
+use crate::{lifecycle, registries, tokens};
 
 /// Limit for an operation with a hostile neighbour.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -398,7 +398,11 @@ pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
                         "memory: a response takes {} MiB",
                         taken >> 20
                     );
-                    played
+                    played?;
+                    if call.starts_with("registry.") {
+                        registries::delete_orphans(testbed)?;
+                    }
+                    Ok(())
                 });
                 case.limits.nfvo = *nfvo;
                 all.push(case);

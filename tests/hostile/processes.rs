@@ -277,6 +277,8 @@ pub(crate) fn planted_secrets(folder: &Path) -> Result<Planted> {
     planted.add("the cloud's password", CLOUD_PASSWORD);
     planted.add("the cluster's token", token);
     planted.add("the NFVO's password", NFVO_PASSWORD);
+    planted.add("the registry's password", vnfm::sim::registry::PASSWORD);
+    planted.add("a token of the registry", vnfm::sim::registry::TOKEN);
     planted.add(
         "what lies on an inner address",
         crate::canary::CANARY_SECRET,

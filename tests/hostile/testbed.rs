@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use vnfm_tests::package_image;
 use vnfm_tests::planted::Planted;
 use vnfm_tests::programs::program;
 
@@ -158,8 +159,12 @@ impl Testbed {
             "ann",
             &["--name", "cloud", "--config-file", &cloud, "--cloud", "nfv"],
         )?;
-        let config = self.kubeconfig();
-        let shared = ["--name", "shared", "--shared", "--config-file", &config];
+        let cluster =
+            package_image::cluster(Path::new(&self.kubeconfig()), self.endpoint("registry"))?;
+        let file = self.folder.path().join("cluster.json");
+        std::fs::write(&file, serde_json::to_string(&cluster)?)?;
+        let file = file.to_string_lossy().into_owned();
+        let shared = ["--name", "shared", "--shared", "--config-file", &file];
         self.fixture.cluster = self.register("root", &shared)?;
         for sample in samples()? {
             let vnfd = self.onboard("olga", &sample.archive()?)?;

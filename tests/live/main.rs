@@ -13,6 +13,7 @@ mod contracts;
 mod crashes;
 mod follow;
 mod heal;
+mod helm_faults;
 mod hosts;
 mod identity;
 mod judges;

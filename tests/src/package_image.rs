@@ -1,10 +1,14 @@
-//! VNF-B whose package brings the image of its containers, in OCI image layout.
+//! VNF-B whose package brings the image of its containers, in OCI image layout, and the cluster with a registry for it.
 
 use anyhow::{Context as _, Result};
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
+use vnfm::sim::registry::{PASSWORD, USER};
+use vnfm_types::VimConnectionInfo;
 
 /// The sample that gets the image.
 pub const SAMPLE: &str = "vnf-b-cnf";
@@ -32,6 +36,24 @@ pub fn files(name: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     replace(&mut files, WORKLOAD, [IMAGE, &image])?;
     add_image(&mut files, &image);
     Ok(files)
+}
+
+/// The simulated cluster of a kubeconfig with a token, whose nodes pull images from this registry.
+///
+/// # Errors
+/// If the file cannot be read, or is none.
+pub fn cluster(kubeconfig: &Path, registry: &str) -> Result<VimConnectionInfo> {
+    let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+    let cluster = &config["clusters"][0]["cluster"];
+    let authority = cluster["certificate-authority-data"]
+        .as_str()
+        .unwrap_or_default();
+    let authority = String::from_utf8(STANDARD.decode(authority)?)?;
+    Ok(serde_json::from_value(json!({
+        "vimType": "ETSINFV.KUBERNETES.V_1",
+        "interfaceInfo": {"endpoint": cluster["server"], "ssl_ca_cert": authority, "registry": registry},
+        "accessInfo": {"bearer_token": config["users"][0]["user"]["token"],
+            "registry_username": USER, "registry_password": PASSWORD}}))?)
 }
 
 fn replace(files: &mut BTreeMap<String, Vec<u8>>, path: &str, [old, new]: [&str; 2]) -> Result<()> {

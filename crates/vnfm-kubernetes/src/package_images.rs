@@ -30,6 +30,8 @@ use vnfm_registry::{
 /// How long a push is retried while the registry fails, after its last success.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// How long the registry may take to list all uses: nobody waits for an operation meanwhile, but for a response.
+const LIST_TIME: Duration = Duration::from_secs(20);
 const MIB: u64 = 1 << 20;
 
 /// Names the images of the package in the plan as the VIM's registry has them.
@@ -189,7 +191,17 @@ pub(crate) async fn owned(
     let host = registry.access.host();
     let client = Registry::new(to, registry.access.clone());
     let client = client.map_err(|error| port_error(session, error))?;
-    let found = match client.all_uses(registry.prefix()).await {
+    let listed = tokio::time::timeout(LIST_TIME, client.all_uses(registry.prefix())).await;
+    let listed = listed.map_err(|_| {
+        let detail = format!("its lists did not end within {} s", LIST_TIME.as_secs());
+        PortError::new(
+            &REGISTRY_UNAVAILABLE,
+            "list the images of the registry",
+            detail,
+        )
+        .on(session.vim())
+    })?;
+    let found = match listed {
         Err(error) if error.kind == ErrorKind::Refused => {
             tracing::debug!(%error, "images omitted");
             return Ok(Vec::new());

@@ -322,7 +322,17 @@ fn claim(object: &Value) -> Readiness {
     match text(object, "/status/phase") {
         "Bound" => Ready,
         "Lost" => Failed("its volume is lost".to_owned()),
-        _ => NotYet("it is not bound to a volume".to_owned()),
+        _ => {
+            let class = match object
+                .pointer("/spec/storageClassName")
+                .and_then(Value::as_str)
+            {
+                None => "no StorageClass, as the cluster has no default one".to_owned(),
+                Some("") => "no StorageClass, so that only an existing volume fits".to_owned(),
+                Some(class) => format!("StorageClass `{class}`"),
+            };
+            NotYet(format!("it is not bound to a volume ({class})"))
+        }
     }
 }
 

@@ -319,35 +319,29 @@ fn services() {
 }
 
 #[test]
-fn claims_volumes_and_namespaces() {
+fn claims() {
+    let claim = |spec: Value, phase: &str| {
+        object("v1", "PersistentVolumeClaim", spec, json!({"phase": phase}))
+    };
     check(vec![
+        (claim(json!({}), "Bound"), Ready),
         (
-            object(
-                "v1",
-                "PersistentVolumeClaim",
-                json!({}),
-                json!({"phase": "Bound"}),
-            ),
-            Ready,
+            claim(json!({"storageClassName": "fast"}), "Pending"),
+            not_yet("it is not bound to a volume (StorageClass `fast`)"),
         ),
         (
-            object(
-                "v1",
-                "PersistentVolumeClaim",
-                json!({}),
-                json!({"phase": "Pending"}),
+            claim(json!({}), "Pending"),
+            not_yet(
+                "it is not bound to a volume (no StorageClass, as the cluster has no default one)",
             ),
-            not_yet("it is not bound to a volume"),
         ),
-        (
-            object(
-                "v1",
-                "PersistentVolumeClaim",
-                json!({}),
-                json!({"phase": "Lost"}),
-            ),
-            failed("its volume is lost"),
-        ),
+        (claim(json!({}), "Lost"), failed("its volume is lost")),
+    ]);
+}
+
+#[test]
+fn volumes_and_namespaces() {
+    check(vec![
         (
             object(
                 "v1",

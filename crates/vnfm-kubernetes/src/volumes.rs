@@ -18,6 +18,7 @@ use crate::driver::KubernetesDriver;
 use crate::errors::STILL_THERE;
 use crate::labels::{self, INSTALLATION, INSTANCE, label_of};
 use crate::object::{find, merge};
+use crate::owned::objects;
 use crate::volume_reservation::{
     Holder, POLICY_BEFORE, annotation, holder, is_its, refused, target, text,
 };
@@ -43,14 +44,18 @@ impl Volumes for KubernetesDriver {
             let name = &storage.storage_resource.resource_id;
             let claim = claims::target(namespace.unwrap_or_default(), name);
             let refused = |what: &str| refused("retain the volumes", &claim, what);
-            let Some(bound) = find(session, &claim).await? else {
-                return Err(refused("it no longer exists"));
+            let bound = find(session, &claim).await?;
+            let object = match bound {
+                None => retained(cx, session, &claim).await?,
+                Some(bound) => {
+                    let Some(volume) = text(&bound, "/spec/volumeName").map(target) else {
+                        return Err(refused("it is bound to no volume"));
+                    };
+                    find(session, &volume).await?
+                }
             };
-            let Some(volume) = text(&bound, "/spec/volumeName").map(target) else {
-                return Err(refused("it is bound to no volume"));
-            };
-            let Some(object) = find(session, &volume).await? else {
-                return Err(refused("its volume no longer exists"));
+            let Some(object) = object else {
+                return Err(refused("it no longer exists, or its volume does not"));
             };
             if label_of(&object.metadata, INSTANCE).is_some() {
                 return Err(refused(
@@ -58,7 +63,7 @@ impl Volumes for KubernetesDriver {
                 ));
             }
             found.push(FoundVolume {
-                resource_id: volume.name,
+                resource_id: object.metadata.name.clone().unwrap_or_default(),
                 size_gib: text(&object, "/spec/capacity/storage").and_then(gib),
             });
         }
@@ -137,6 +142,24 @@ impl Volumes for KubernetesDriver {
             }
         }
     }
+}
+
+/// The retained volume of a claim that is gone: an earlier termination may have failed after it had deleted the claim.
+async fn retained(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    claim: &Target,
+) -> Result<Option<DynamicObject>, PortError> {
+    let selector = format!(
+        "{INSTALLATION}={},{}",
+        cx.ownership.installation_id,
+        labels::VOLUME
+    );
+    let all = objects(session, &target("").resource, None, &selector).await?;
+    Ok(all.into_iter().find(|object| {
+        text(object, "/spec/claimRef/name") == Some(&*claim.name)
+            && text(object, "/spec/claimRef/namespace") == claim.namespace.as_deref()
+    }))
 }
 
 /// Brings the deletion of a volume a step further.

@@ -27,6 +27,8 @@ pub(crate) struct Made {
     pub(crate) disks: BTreeMap<String, String>,
     /// Each volume, and the storage of the VNFD that it is.
     pub(crate) volumes: Vec<(String, String)>,
+    /// The storages of each VDU that has some.
+    pub(crate) vdu_storages: BTreeMap<String, Vec<String>>,
 }
 
 /// A retained volume, by its id on the VIM.
@@ -76,6 +78,24 @@ fn vnfc(vdu: &str) -> (String, String) {
 }
 
 impl Made {
+    /// The volumes of each VNFC, in the order of the VNFCs: of each of its storages the one at its place in the VDU.
+    pub(crate) fn volumes_by_vnfc(&self) -> Vec<Vec<String>> {
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut all = Vec::new();
+        for (_, vdu) in &self.vnfcs {
+            let next = places.entry(vdu).or_default();
+            let place = *next;
+            *next += 1;
+            let storages = self.vdu_storages.get(vdu).into_iter().flatten();
+            let volume = |storage: &String| {
+                let mut its = self.volumes.iter().filter(|(_, of)| of == storage);
+                its.nth(place).map(|(id, _)| id.clone())
+            };
+            all.push(storages.filter_map(volume).collect());
+        }
+        all
+    }
+
     /// The positions of the VNFCs that another package describes differently or with another VDU, with their VDU there.
     pub(crate) fn outdated(&self, change: &Convergence<'_>) -> Vec<(usize, String)> {
         let renamed = change.renamed_vdus();

@@ -226,9 +226,10 @@ impl MemoryVim {
     }
 
     fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Recorded {
-        let info = |(id, vdu): (String, String)| VnfcResourceInfo {
+        let info = |((id, vdu), volumes): ((String, String), Vec<String>)| VnfcResourceInfo {
             id: id.clone(),
             vdu_id: vdu,
+            storage_resource_ids: volumes,
             compute_resource: ResourceHandle {
                 vim_connection_id: Some(vim.connection_id().to_owned()),
                 resource_id: id,
@@ -236,10 +237,11 @@ impl MemoryVim {
             },
             ..VnfcResourceInfo::default()
         };
-        let vnfc_resource_info = self.existing(ownership).into_iter().map(info).collect();
         let instances = self.instances();
         let its = instances.get(&ownership.instance_id);
         let its = its.filter(|made| made.installation_id == ownership.installation_id);
+        let all = its.map(|made| made.vnfcs.clone().into_iter().zip(made.volumes_by_vnfc()));
+        let vnfc_resource_info = all.into_iter().flatten().map(info).collect();
         let volumes = its.map(|made| made.volumes.clone()).unwrap_or_default();
         drop(instances);
         let inventory = Inventory {
@@ -367,6 +369,7 @@ impl InfraDriver for MemoryVim {
             recipes: BTreeMap::new(),
             disks: BTreeMap::new(),
             volumes: Vec::new(),
+            vdu_storages: BTreeMap::new(),
         };
         if change.changes_vnfd() {
             self.roll(cx, change).await;

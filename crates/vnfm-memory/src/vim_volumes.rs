@@ -99,10 +99,13 @@ impl Made {
         let deployment = &target.deployment;
         let flavour = target.package.vnfd().flavour(&deployment.flavour_id);
         let mut existing = std::mem::take(&mut self.volumes);
+        self.vdu_storages.clear();
         for vdu in flavour
             .into_iter()
             .flat_map(|flavour| flavour.vdus.values())
         {
+            let storages = (vdu.name.clone(), vdu.storages.clone());
+            self.vdu_storages.extend([storages]);
             for storage in &vdu.storages {
                 let wanted = usize::try_from(deployment.instances_of(&vdu.name)).unwrap_or(0);
                 let of_storage = existing.extract_if(.., |(_, of)| of == storage);

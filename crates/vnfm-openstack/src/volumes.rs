@@ -6,13 +6,13 @@
 //! reuse     the next stack has a volume with that `external_id`: Heat attaches it, and never deletes it
 //! delete    the volume, if its metadata name it
 //! ```
-//! An update that changes only the policy touches no server. Only volumes of the stack itself can be retained: in a group each
+//! What was retained stays so without its stack. An update that changes only the policy touches no server. Only volumes of the stack itself can be retained: in a group each
 //! member has the same template.
 
 use crate::call::Call;
 use crate::cinder;
 use crate::driver::OpenStack;
-use crate::errors::{VOLUME_LOST, VOLUME_NESTED, VOLUME_STUCK, message};
+use crate::errors::{VOLUME_NESTED, VOLUME_STUCK, message};
 use crate::heat::{self, Phase, Stack};
 use crate::heat_preview::template_of;
 use crate::inventory::VOLUME;
@@ -39,17 +39,20 @@ impl Volumes for OpenStack {
         storages: &[VirtualStorageResourceInfo],
     ) -> Result<Vec<FoundVolume>, PortError> {
         let cloud = &self.cloud(cx);
-        let stack = own_stack(cx, cloud).await?;
-        let own = names(cloud, &stack).await?;
+        let stack = own(cx, cloud, "update").await?;
+        let of_stack = match &stack {
+            Some(stack) => names(cloud, stack).await?,
+            None => BTreeMap::new(),
+        };
         let mut found = Vec::new();
         for storage in storages {
             let id = &storage.storage_resource.resource_id;
-            if !own.contains_key(id) {
+            let volume = cinder::volume(cloud, id).await?.ok_or_else(|| lost(id))?;
+            if !of_stack.contains_key(id) && !is_retained(cx, &volume) {
                 let desc = &storage.virtual_storage_desc_id;
                 let what = format!("volume `{id}` of storage `{desc}` is not of the stack itself");
                 return Err(PortError::new(&VOLUME_NESTED, "retain the volumes", what).on(id));
             }
-            let volume = cinder::volume(cloud, id).await?.ok_or_else(|| lost(id))?;
             found.push(FoundVolume {
                 resource_id: id.clone(),
                 size_gib: volume.size,
@@ -73,8 +76,10 @@ impl Volumes for OpenStack {
                 .send(Service::Volume, &Call::post(path, body, action))
                 .await?;
         }
-        let stack = own_stack(cx, cloud).await?;
-        set_policy(cx, cloud, (&stack, volumes), Some("Retain")).await
+        match own(cx, cloud, "update").await? {
+            Some(stack) => set_policy(cx, cloud, (&stack, volumes), Some("Retain")).await,
+            None => Ok(()),
+        }
     }
 
     async fn unretain_volumes(
@@ -147,12 +152,10 @@ async fn delete_step(
     Ok(Waited::NotYet(format!("volume `{id}` is {status}")))
 }
 
-async fn own_stack(cx: &VimCall<'_>, cloud: &Cloud<'_>) -> Result<Stack, PortError> {
-    own(cx, cloud, "update").await?.ok_or_else(|| {
-        let name = heat::stack_name(&cx.ownership.instance_id);
-        let what = format!("stack `{name}` no longer exists");
-        PortError::new(&VOLUME_LOST, "find the volumes", what).on(name)
-    })
+/// Whether a volume was retained: an earlier termination may have failed after it had deleted the stack.
+fn is_retained(cx: &VimCall<'_>, volume: &cinder::Volume) -> bool {
+    volume.metadata.get(INSTALLATION) == Some(&cx.ownership.installation_id)
+        && volume.metadata.contains_key(RETAINED)
 }
 
 /// The names in the template of the stack's own volumes, by their ids.
@@ -193,7 +196,10 @@ async fn set_policy(
             let changed = ids.filter(|(_, name)| has_set(&mut template, name, policy));
             let is_set = changed.count() == 0;
             match current.phase() {
-                Phase::Complete if is_set => return Ok(Waited::Done(())),
+                // Heat updates no stack whose deletion has begun.
+                Phase::Complete | Phase::Deleting | Phase::DeleteFailed if is_set => {
+                    return Ok(Waited::Done(()));
+                }
                 Phase::Complete | Phase::Failed if updates < MAX_UPDATES => {}
                 _ => return Err(failure(cloud, &current, &action).await),
             }

@@ -6,10 +6,10 @@
 //!   manifests                PUT by digest, what is referenced first; its own by the tag of the use (uses.rs)
 //!   tag                      PUT, unless it names another image already
 //! ```
-//! The registry verifies each digest. An interrupted push leaves blobs without a manifest; the next one skips them.
+//! The registry verifies each digest, and must not state another one. An interrupted push leaves blobs without a manifest; the next one skips them.
 
 use crate::error::RegistryError;
-use crate::registry::{Call, Payload, Registry, succeeded};
+use crate::registry::{Call, Payload, Registry, stored, succeeded};
 use crate::uses::ImageUser;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use vnfm_outbound::{Body, Method, StatusCode};
@@ -141,6 +141,11 @@ impl Registry {
         if created || !uses.has(&tag) {
             self.put_manifest(image, own, &tag, content).await?;
             uses = self.uses(repository, digest).await?;
+            if !uses.has(&tag) && self.digest(repository, &tag).await?.as_ref() != Some(digest) {
+                let action = format!("push `{repository}@{digest}` to the registry");
+                let detail = "it accepted the image, and does not have it";
+                return Err(RegistryError::unavailable(&action, detail));
+            }
         }
         let given_up = user.removal_tag(digest);
         if uses.has(&given_up) {
@@ -210,8 +215,7 @@ impl Registry {
             payload: Some(payload),
             ..begin
         };
-        succeeded(action, self.send(&put).await?).await?;
-        Ok(())
+        stored(action, self.send(&put).await?, &blob.digest).await
     }
 
     pub(crate) async fn put_manifest(
@@ -231,7 +235,6 @@ impl Registry {
             size: blob.size,
             body: &body,
         });
-        succeeded(&action, self.send(&call).await?).await?;
-        Ok(())
+        stored(&action, self.send(&call).await?, &blob.digest).await
     }
 }

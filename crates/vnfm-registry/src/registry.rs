@@ -159,9 +159,11 @@ impl Registry {
 
     /// The location of an upload, on the registry itself.
     pub(crate) fn location(&self, action: &str, headers: &HeaderMap) -> Result<Url, RegistryError> {
-        let given = text(headers, header::LOCATION.as_str()).unwrap_or_default();
+        let given = text(headers, header::LOCATION.as_str()).filter(|given| !given.is_empty());
+        let given = given
+            .ok_or_else(|| RegistryError::refused(action, "it names no location for the upload"))?;
         let url = self.access.url.join(&given).ok();
-        url.filter(|url| !given.is_empty() && url.origin() == self.access.url.origin())
+        url.filter(|url| url.origin() == self.access.url.origin())
             .ok_or_else(|| {
                 let elsewhere = vnfm_outbound::without_credentials(&given);
                 let detail = format!("it names an upload location elsewhere: `{elsewhere}`");
@@ -268,6 +270,22 @@ pub(crate) async fn succeeded(action: &str, response: Response) -> Result<Respon
         return Ok(response);
     }
     Err(status_error(action, response).await)
+}
+
+/// The success of a push, unless the registry states that it has stored something else.
+pub(crate) async fn stored(
+    action: &str,
+    response: Response,
+    digest: &str,
+) -> Result<(), RegistryError> {
+    let response = succeeded(action, response).await?;
+    match text(response.headers(), "docker-content-digest") {
+        Some(other) if other != digest => {
+            let detail = format!("it states the digest `{other}` for `{digest}`");
+            Err(RegistryError::refused(action, detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The JSON of a list.

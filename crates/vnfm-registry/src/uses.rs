@@ -26,6 +26,8 @@ const DIGITS: usize = 32;
 const PAGE: usize = 1000;
 /// Pages of a list that are read.
 const MAX_PAGES: usize = 100;
+/// Characters of an invalid entry that an error quotes.
+const MAX_SHOWN: usize = 60;
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// A user of images: an instance of an installation. Neither id contains a dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +60,13 @@ pub enum GivenUp {
     Deleted,
     /// The registry allows no deletion; the image and the tag of the use stay.
     NotAllowed,
+}
+
+/// Whether a text has the characters of a tag or of a repository's path (OCI distribution specification 1.1, "Pulling
+/// manifests").
+fn is_name(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    !text.is_empty() && text.chars().all(is_allowed)
 }
 
 /// Pages of tags or repositories.
@@ -250,6 +259,11 @@ impl Registry {
             let response = succeeded(&action, response).await?;
             let has_more = response.headers().contains_key(header::LINK);
             let page = entries(read_json(&action, response).await?).unwrap_or_default();
+            if let Some(entry) = page.iter().find(|entry| !is_name(entry)) {
+                let entry: String = entry.escape_debug().take(MAX_SHOWN).collect();
+                let detail = format!("`{entry}` is neither a tag nor a repository");
+                return Err(RegistryError::refused(&action, detail));
+            }
             let is_last = !has_more || page.is_empty();
             all.extend(page);
             if is_last {

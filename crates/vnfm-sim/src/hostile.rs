@@ -48,6 +48,14 @@ pub enum Hostility {
     Redirect(String),
     /// Every URL in the true body points to this one.
     Elsewhere(String),
+    /// The true response with this `Location`; empty: without one.
+    Location(String),
+    /// The true response with this `Docker-Content-Digest`.
+    Digest(String),
+    /// Status 401 with this `WWW-Authenticate`.
+    Challenge(String),
+    /// Status 500 with a body that never ends.
+    EndlessError,
 }
 
 /// Chunk size in bytes of an endless response.
@@ -68,8 +76,15 @@ impl Hostility {
         mut reply: Reply,
         forgotten: impl Future<Output = ()> + Send + 'static,
     ) -> Reply {
-        if let Self::Redirect(to) = self {
-            return Reply::empty(307).with_header("location", to);
+        match self {
+            Self::Redirect(to) => return Reply::empty(307).with_header("location", to),
+            Self::Challenge(text) => {
+                return Reply::empty(401).with_header("www-authenticate", text);
+            }
+            Self::Location(to) => return with_header(reply, "location", to),
+            Self::Digest(digest) => return with_header(reply, "docker-content-digest", digest),
+            Self::EndlessError => reply.status = 500,
+            _ => {}
         }
         let body = std::mem::take(&mut reply.body);
         // A watch never ends, so its body cannot be collected; its replacements do not need it.
@@ -90,7 +105,7 @@ impl Hostility {
             first.chain(stream::repeat(piece)).boxed()
         };
         let body = match self {
-            Self::Endless => endless("{\"a\": \"", filler),
+            Self::Endless | Self::EndlessError => endless("{\"a\": \"", filler),
             Self::EndlessList => endless("[{}", Bytes::from(",{}".repeat(CHUNK_LEN / 3))),
             Self::Dripping => drip(),
             Self::Huge => {
@@ -150,6 +165,18 @@ impl Hostility {
             _ => body_bytes,
         };
         stream::once(async move { bytes }).boxed()
+    }
+}
+
+/// The reply with another value of a header; an empty one removes it.
+fn with_header(mut reply: Reply, name: &'static str, value: String) -> Reply {
+    reply
+        .headers
+        .retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+    if value.is_empty() {
+        reply
+    } else {
+        reply.with_header(name, value)
     }
 }
 
@@ -303,5 +330,9 @@ mod tests {
         assert_eq!(json(bytes)["servers"][0], json!({"name": "$(id)", "n": 1}));
         let (reply, _) = text(Hostility::Redirect("http://x/".into()), &answer, usize::MAX).await;
         assert_eq!((reply.status, reply.headers[0].0), (307, "location"));
+        let (reply, _) = text(Hostility::Location(String::new()), &answer, usize::MAX).await;
+        assert_eq!((reply.status, reply.headers.len()), (200, 1));
+        let (reply, bytes) = text(Hostility::EndlessError, &answer, 1 << 20).await;
+        assert_eq!((reply.status, bytes.len() >= 1 << 20), (500, true));
     }
 }

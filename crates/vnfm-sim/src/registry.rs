@@ -7,8 +7,9 @@
 //! | `registry.blob_head`, `registry.upload_begin`, `registry.upload_end` | `HEAD` a blob, `POST` an upload, `PUT` it with its digest |
 //! | `registry.manifest_head`, `registry.manifest_put`, `registry.manifest_delete` | a manifest, by tag or digest |
 //! | `registry.tags`, `registry.catalog` | lists |
+//! | `registry.token` | `GET /token`, for clients that a hostile response has sent there |
 //!
-//! The login is Basic. A digest that is not that of the content, and a manifest whose parts do not exist, are refused. Each tag is an
+//! The login is Basic; a token is accepted, too. A digest that is not that of the content, and a manifest whose parts do not exist, are refused. Each tag is an
 //! `image-tag` in the inventory; blobs stay, as nothing collects garbage.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ use crate::ledger::{Entry, Ledger};
 pub const USER: &str = "vnfm";
 /// Password of [`USER`].
 pub const PASSWORD: &str = "planted-registry-password-71d4";
+/// What its token endpoint issues.
+pub const TOKEN: &str = "planted-registry-token-3ae8";
 
 #[derive(Default)]
 struct Repository {
@@ -220,7 +223,11 @@ fn authenticated(
     work: impl FnOnce() -> Result<Reply, Reply>,
 ) -> Result<Reply, Reply> {
     let login = STANDARD.encode(format!("{USER}:{PASSWORD}"));
-    if request.header("authorization") == format!("Basic {login}") {
+    let accepted = [format!("Basic {login}"), format!("Bearer {TOKEN}")];
+    if accepted
+        .iter()
+        .any(|one| request.header("authorization") == one)
+    {
         return work();
     }
     Err(error(401, "UNAUTHORIZED").with_header("www-authenticate", "Basic realm=\"registry\""))
@@ -239,6 +246,12 @@ impl Service for RegistryService {
     }
 
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
+        if request.path == "/token" {
+            let issued = json!({ "token": TOKEN });
+            return Some(route(request, ("registry.token", ""), move |_| {
+                Ok(Reply::json(200, &issued))
+            }));
+        }
         let path = request.path.strip_prefix("/v2/")?;
         if let Some((name, rest)) = path.split_once("/blobs/") {
             return self.blob_route(request, name, rest);

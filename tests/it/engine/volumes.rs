@@ -2,7 +2,7 @@
 
 use super::fakes::*;
 use super::faults::run_to_end;
-use super::scale::{CountedVim, Scalable, begin_on};
+use super::scale::{CountedVim, Scalable, begin_on, down, out};
 use super::setup::*;
 use super::stopping_store::stop_at;
 use async_trait::async_trait;
@@ -243,6 +243,86 @@ async fn grants_list_what_comes_and_goes_but_no_volume_that_stays() {
         (Vec::new(), own()),
     ];
     assert_eq!(requested, expected);
+}
+
+/// The resources that a grant request removes.
+fn removed(request: &GrantRequest) -> Vec<(ResourceType, String)> {
+    let all = request.remove_resources.iter();
+    all.map(|one| (one.type_, one.resource.clone().unwrap().resource_id))
+        .collect()
+}
+
+/// An instance of four nodes with a volume each; the first three volumes were retained before.
+async fn with_three_volumes_from_before() -> (Scalable, BTreeSet<String>) {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-nested-groups");
+    let package = Package::open(&sample, &vnfm_descriptor::Limits::default()).unwrap();
+    let large = |volumes: &[String]| InstantiateVnfRequest {
+        instantiation_level_id: Some("large".into()),
+        ..request(volumes)
+    };
+    let world = FakeWorld::with_nfvo();
+    let it = Scalable::instantiated(world, Arc::new(package), large(&[])).await;
+    it.terminated(&it.id, retaining(json!("all"))).await;
+    let kept = it.records().await;
+    let used: Vec<_> = kept[..3].iter().map(|one| one.id.clone()).collect();
+    let again = large(&used);
+    let op = it.engine.instantiate(TENANT, &it.id, again).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, Completed);
+    let reused = kept[..3].iter().map(|one| one.resource_id.clone());
+    let reused = reused.collect();
+    (it, reused)
+}
+
+#[tokio::test]
+async fn grants_of_a_heal_and_a_scaling_list_no_volume_that_was_retained_before() {
+    let (it, reused) = with_three_volumes_from_before().await;
+    let vnf = it.store.instance(TENANT, &it.id).await.unwrap().vnf;
+    let all = vnf.instantiated_vnf_info.unwrap().vnfc_resource_info;
+    let nodes: Vec<_> = all.iter().filter(|one| one.vdu_id == "node").collect();
+    let own = nodes[3].storage_resource_ids[0].clone();
+    assert!(!reused.contains(&own));
+    it.world.grant_requests.lock().unwrap().clear();
+
+    // Its volumes too, of one node with a volume of its own, and of one without.
+    let heal =
+        json!({"vnfcInstanceId": [nodes[0].id, nodes[3].id], "additionalParams": {"all": true}});
+    let tasks = [
+        (LcmOperationType::Heal, heal),
+        down("room", 1),
+        out("room", 1),
+    ];
+    for task in &tasks {
+        let op = it.run(task).await;
+        assert_eq!(state(&it.engine, &op).await, Completed, "{task:?}");
+    }
+
+    let requests = it.world.grant_requests.lock().unwrap().clone();
+    let [healed, scaled, grown] = <[_; 3]>::try_from(requests).unwrap();
+    let volume = (ResourceType::Storage, own);
+    let compute = |id: &String| (ResourceType::Compute, id.clone());
+    assert_eq!(
+        removed(&healed),
+        [compute(&nodes[0].id), compute(&nodes[3].id), volume.clone()]
+    );
+    assert_eq!(healed.add_resources.len(), 3, "their successors");
+    let removed_in_scaling = removed(&scaled);
+    assert_eq!(
+        removed_in_scaling.len(),
+        3,
+        "two nodes, and the volume of the last one"
+    );
+    assert_eq!(
+        (&removed_in_scaling[0], &removed_in_scaling[2]),
+        (&compute(&nodes[2].id), &volume)
+    );
+    let added = grown.add_resources.iter();
+    let added: Vec<_> = added
+        .map(|one| (one.type_, &*one.resource_template_id))
+        .collect();
+    let node = (ResourceType::Compute, "node");
+    assert_eq!(added, [node, node, (ResourceType::Storage, "disk")]);
+    assert_eq!(removed(&grown), []);
 }
 
 #[tokio::test]

@@ -60,7 +60,8 @@ fn tables(plan: &Value) {
     let resources = list("resources");
     if !resources.is_empty() {
         print("");
-        coloured(&resources, RESOURCES, |one| colour_of(&one["action"]));
+        let columns = columns(&resources);
+        coloured(&resources, &columns, |one| colour_of(&one["action"]));
     }
     let unknown = list("unknown");
     if !unknown.is_empty() {
@@ -69,6 +70,15 @@ fn tables(plan: &Value) {
     for what in unknown {
         print(&format!("  {}", what.as_str().unwrap_or_default()));
     }
+}
+
+/// The columns of these resources: that of zones only if one is in a zone.
+fn columns(resources: &[Value]) -> Vec<Column<'static>> {
+    let has_zone = resources.iter().any(|one| one["zone"].is_string());
+    let columns = RESOURCES.iter().copied();
+    columns
+        .filter(|(_, member)| has_zone || *member != "/zone")
+        .collect()
 }
 
 /// The step with what a rollback does to it.
@@ -91,5 +101,26 @@ fn colour_of(action: &Value) -> &'static str {
         Some("REPLACE") => "\u{1b}[35m",
         Some("DELETE") => "\u{1b}[31m",
         _ => "\u{1b}[2m",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::columns;
+    use serde_json::json;
+
+    #[test]
+    fn zones_have_a_column_if_a_resource_is_in_one() {
+        let names = |resources: Vec<serde_json::Value>| {
+            let all = columns(&resources).into_iter();
+            all.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let (here, nowhere) = (json!({"zone": "east"}), json!({"name": "web"}));
+        assert!(names(vec![nowhere.clone(), here]).contains(&"zone"));
+        let without = names(vec![nowhere]);
+        assert!(
+            !without.contains(&"zone") && without.len() == 5,
+            "{without:?}"
+        );
     }
 }

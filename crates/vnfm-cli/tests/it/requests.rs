@@ -725,8 +725,8 @@ STEP         STATE       HOOK OF    ROLLBACK
 scale_start  PROCESSING  web@1.0.0  undoes it
 remove       PROCESSING             impossible once it has begun
 
-ACTION  KIND        NAME            VDU  ZONE  BECAUSE OF
-UPDATE  Deployment  web                        spec.replicas
+ACTION  KIND        NAME            VDU  BECAUSE OF
+UPDATE  Deployment  web                  spec.replicas
 DELETE  Pod         web-1\\u{1b}[2J  web
 
 Not known before it runs:

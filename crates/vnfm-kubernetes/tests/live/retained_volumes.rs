@@ -175,9 +175,18 @@ async fn volumes_outlive_their_instances_and_are_deleted_with_their_data() {
     let in_use = in_use.unwrap_err();
     assert_eq!(in_use.name(), "kubernetes.volume", "{in_use}");
     assert!(in_use.to_string().contains("is bound to it"), "{in_use}");
+    let without_handle = Recorded {
+        handle: Value::Null,
+        ..created.clone()
+    };
     world.terminate(&what, created.handle).await.unwrap();
     let ids: BTreeSet<_> = all.iter().map(|one| one.id.clone()).collect();
     assert_eq!(owned(&world).await, ids);
+    assert_eq!(
+        found(&world, &without_handle).await,
+        all,
+        "also without their claims"
+    );
 
     used_by_another(&disks, &all, &first).await;
     let stranger = RetainedVolume {

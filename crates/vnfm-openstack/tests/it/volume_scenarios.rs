@@ -94,8 +94,14 @@ pub(crate) async fn a_volume_outlives_its_instances(bed: &TestBed) {
     let in_use = volumes(bed).delete_volume(&bed.call(), &all[0]).await;
     let in_use = in_use.unwrap_err();
     assert_eq!(in_use.name(), "openstack.volume-stuck", "{in_use}");
-    bed.release(&what, created.handle).await.unwrap();
+    bed.release(&what, created.handle.clone()).await.unwrap();
     assert_eq!(owned(bed).await, ids(&all));
+    // Another termination finds them without the stack.
+    let again = found(bed, &created).await.into_iter();
+    let again: BTreeSet<_> = again.map(|one| one.resource_id).collect();
+    assert_eq!(again, resources(&created));
+    let retained = volumes(bed).retain_volumes(&bed.call(), &all).await;
+    retained.unwrap();
 
     let other = bed.other_instance();
     let what = reusing(&other, &all);

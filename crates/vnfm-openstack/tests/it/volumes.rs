@@ -69,6 +69,40 @@ async fn each_server_gets_the_volume_of_its_place_with_its_data() {
     assert_clean(&world);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_retained_is_found_without_its_stack_and_nothing_else() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let what = two_servers(&bed);
+    let created = bed.instantiate(&what).await.unwrap();
+    let all = found(&bed, &created).await;
+    volumes(&bed)
+        .retain_volumes(&bed.call(), &all[..1])
+        .await
+        .unwrap();
+    bed.release(&what, created.handle.clone()).await.unwrap();
+    let both = storages(&created);
+    let kept: Vec<_> = both
+        .iter()
+        .filter(|one| one.storage_resource.resource_id == all[0].resource_id)
+        .cloned()
+        .collect();
+    let again = volumes(&bed).find_volumes(&bed.call(), &kept).await;
+    assert_eq!(again.unwrap()[0].resource_id, all[0].resource_id);
+    volumes(&bed)
+        .retain_volumes(&bed.call(), &all[..1])
+        .await
+        .unwrap();
+    let lost = volumes(&bed).find_volumes(&bed.call(), &both).await;
+    let lost = lost.unwrap_err();
+    assert_eq!(lost.name(), "openstack.volume-lost", "{lost}");
+    volumes(&bed)
+        .delete_volume(&bed.call(), &all[0])
+        .await
+        .unwrap();
+    assert_clean(&world);
+}
+
 /// Of each volume of the storage, whether a plan of its retention says that it stays.
 async fn plan_release(
     bed: &crate::support::TestBed,

@@ -140,3 +140,16 @@ async fn a_file_that_does_not_fit_is_refused_and_the_others_stay() {
     assert_eq!(names(&full).await, ["a.enc"]);
     full.open("i1", "a.enc").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_description_that_has_grown_is_not_read_into_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = open(folder.path());
+    for name in ["a.snapshot", "b.snapshot"] {
+        store(&files, name, "text", None).await.unwrap();
+    }
+    let description = folder.path().join("i1/a.snapshot.stored");
+    let description = std::fs::File::options().write(true).open(description);
+    description.unwrap().set_len(1 << 40).unwrap();
+    assert_eq!(names(&files).await, ["b.snapshot"]);
+}
