@@ -11,9 +11,9 @@
 
 use crate::client::Session;
 use crate::object::find;
-use crate::ready::text;
 use crate::replicas::{replicas, stated_replicas};
 use crate::resolved::ResolvedObject;
+use crate::status::text;
 use std::collections::BTreeMap;
 use vnfm_core::ports::PortError;
 

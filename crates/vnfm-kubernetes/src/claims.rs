@@ -7,7 +7,7 @@ use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::labels;
 use crate::owned::objects;
-use crate::ready::text;
+use crate::status::text;
 use jiff::SignedDuration;
 use kube::api::{ApiResource, DynamicObject};
 use serde::{Deserialize, Serialize};

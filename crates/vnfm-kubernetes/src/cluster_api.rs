@@ -9,8 +9,8 @@
 //! A `Cluster` is deleted before the objects of its own stage: its controller deletes machines and infrastructure in order,
 //! and needs the other objects for that.
 
-use crate::ready::Readiness::{self, Failed, NotYet, Ready};
-use crate::ready::{
+use crate::status::Readiness::{self, Failed, NotYet, Ready};
+use crate::status::{
     condition_message, condition_readiness, count, desired_replicas, not_observed, text, too_many,
 };
 use kube::api::{ApiResource, GroupVersionKind};

@@ -10,7 +10,7 @@ use crate::errors::{FORBIDDEN, UNEXPECTED};
 use crate::labels::{self, label_of};
 use crate::object::find;
 use crate::owned::objects;
-use crate::ready::text;
+use crate::status::text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::api::DynamicObject;

@@ -7,8 +7,8 @@ use crate::cluster_api::{API_VERSION, MACHINE, machine_resource, may_have_machin
 use crate::connectivity::without_nulls;
 use crate::labels;
 use crate::owned::objects;
-use crate::ready::text;
 use crate::replicas::vdu_of;
+use crate::status::text;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

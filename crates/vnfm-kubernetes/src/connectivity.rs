@@ -17,7 +17,7 @@ use crate::labels;
 use crate::network_annotations::{
     Interface, NETWORKS, Selection, interfaces, ip_address, selections,
 };
-use crate::ready::text;
+use crate::status::text;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, watch_until};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use crate::object::find;
 use crate::owned::objects;
 use crate::planned::planned_stages;
 use crate::power::started;
-use crate::ready::text;
+use crate::status::text;
 use crate::storable::{Storable, storable};
 use crate::stored_claims::{StoredClaim, create, is_ready};
 use jiff::{SignedDuration, Timestamp};

@@ -1,4 +1,5 @@
-//! Deletes the stages in reverse, each completely before the next, in each the clusters of Cluster API first; then our namespace; then volumes that its claims held.
+//! Deletes the stages in reverse, each completely before the next, in each the clusters of Cluster API first; then our
+//! namespace; then volumes that its claims held.
 //!
 //! Objects that are not ours remain: nothing is deleted by its name alone, always by its UID. A handle that was lost in a
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
@@ -10,13 +11,13 @@ use crate::claims::{self, claims_of};
 use crate::client::Session;
 use crate::cluster_api;
 use crate::deletion::{delete, has_dependents};
+use crate::deletion_blockers::{blockers, finalizers, namespace_is_held};
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::identifiers::segment;
 use crate::kept_namespace::{keep, snapshot_in};
 use crate::labels;
 use crate::object::{find_metadata, merge};
 use crate::owned::list_labelled;
-use crate::ready::text;
 use crate::resolved::ResolvedObject;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
@@ -453,56 +454,6 @@ fn deadline_error(cache: &ObjectCache, deleting: &[(Target, String)], reason: St
     .on(target.to_string())
 }
 
-/// What blocks the deletion of an object, as `: reason; reason`; empty if nothing is known.
-fn blockers(object: &Value) -> String {
-    let finalizers = finalizers(object);
-    let conditions = object
-        .pointer("/status/conditions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let mut reasons: Vec<String> = conditions
-        .filter(|condition| {
-            text(condition, "/type").starts_with("Namespace")
-                && text(condition, "/status") == "True"
-        })
-        .map(|condition| text(condition, "/message").to_owned())
-        .collect();
-    if !finalizers.is_empty() {
-        reasons.insert(0, format!("finalizer {} holds it", finalizers.join(", ")));
-    }
-    if reasons.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", reasons.join("; "))
-    }
-}
-
-/// Finalizers other than the API server's own.
-fn finalizers(object: &Value) -> Vec<String> {
-    let all = object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let named = all
-        .filter_map(Value::as_str)
-        .filter(|name| !matches!(*name, "foregroundDeletion" | "orphan"));
-    named.map(|name| format!("`{name}`")).collect()
-}
-
-fn namespace_is_held(object: &Value) -> bool {
-    let conditions = object
-        .pointer("/status/conditions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    conditions.into_iter().any(|condition| {
-        text(condition, "/type") == "NamespaceFinalizersRemaining"
-            && text(condition, "/status") == "True"
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -572,28 +523,5 @@ mod tests {
             .collect();
         assert_eq!(names, [vec!["d".to_owned()], vec!["c".to_owned()]]);
         assert_eq!(before.lacking(&before).objects, []);
-    }
-
-    #[test]
-    fn what_blocks_a_deletion_is_named() {
-        let held_by = |metadata: Value, status: Value| {
-            blockers(&json!({"metadata": metadata, "status": status}))
-        };
-        assert_eq!(held_by(json!({}), json!({})), "");
-        assert_eq!(
-            held_by(json!({"finalizers": ["foregroundDeletion"]}), json!({})),
-            ""
-        );
-        assert_eq!(
-            held_by(json!({"finalizers": ["example.com/a"]}), json!({})),
-            ": finalizer `example.com/a` holds it"
-        );
-        let conditions = json!({"conditions": [
-            {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "Some content remains: example.com/a in 1 resource instances"},
-            {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "fine"}]});
-        assert_eq!(
-            held_by(json!({}), conditions),
-            ": Some content remains: example.com/a in 1 resource instances"
-        );
     }
 }

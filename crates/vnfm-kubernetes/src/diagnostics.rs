@@ -1,6 +1,7 @@
 //! Why a workload is not ready: the state of its pods, and the last warning event about it or them.
 
-use crate::ready::{pod_problem, text};
+use crate::ready::pod_problem;
+use crate::status::text;
 use crate::virtual_machines::{INSTANCE, is_machine_of};
 use crate::watch::ObjectCache;
 use serde_json::Value;

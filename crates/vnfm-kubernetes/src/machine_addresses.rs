@@ -5,7 +5,7 @@ use crate::client::Session;
 use crate::errors::FORBIDDEN;
 use crate::network_annotations::{NETWORKS, NetworkName, STATUS, selections};
 use crate::object::find;
-use crate::ready::text;
+use crate::status::text;
 use crate::virtual_machines::{GROUP, INSTANCE};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};

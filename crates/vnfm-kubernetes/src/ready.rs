@@ -18,20 +18,13 @@
 //! | any other | its generation is observed and its condition `Ready`, if it has one, is true |
 
 use crate::cluster_api;
+use crate::status::Readiness::{self, Failed, NotYet, Ready};
+use crate::status::{
+    Condition, condition, condition_readiness, count, desired_replicas, is_empty, join,
+    not_observed, text, too_many, with_replica_failure,
+};
 use crate::virtual_machines::{GROUP, INSTANCE, MACHINE, REPLICA_SET, should_run};
 use serde_json::Value;
-
-/// The readiness of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Readiness {
-    Ready,
-    /// It may become ready; why it is not.
-    NotYet(String),
-    /// It will not become ready; why.
-    Failed(String),
-}
-
-use Readiness::{Failed, NotYet, Ready};
 
 /// Determines the readiness of an object as returned by the API server.
 pub(crate) fn readiness(object: &Value) -> Readiness {
@@ -214,11 +207,6 @@ fn machine_replica_set(object: &Value) -> Readiness {
     Ready
 }
 
-/// For workloads whose `spec.replicas` was reduced.
-pub(crate) fn too_many(total: u64, desired: u64) -> Readiness {
-    NotYet(format!("{total} replicas exist, {desired} are desired"))
-}
-
 fn job(object: &Value) -> Readiness {
     if let Some(failed) = condition(object, "Failed").filter(|c| c.is("True")) {
         let (reason, message) = failed.reason_and_message();
@@ -387,97 +375,6 @@ fn phase(object: &Value, ready: &[&str], failed: &[&str]) -> Readiness {
     }
 }
 
-/// Ready if the condition `name` is true.
-pub(crate) fn condition_readiness(object: &Value, name: &str) -> Readiness {
-    match condition(object, name) {
-        Some(condition) if condition.is("True") => Ready,
-        Some(condition) => {
-            let (reason, message) = condition.reason_and_message();
-            NotYet(join(&reason, &message))
-        }
-        None => NotYet(format!("condition `{name}` is not set yet")),
-    }
-}
-
-/// `NotYet` while the controller has not observed the current generation.
-pub(crate) fn not_observed(object: &Value) -> Option<Readiness> {
-    let behind =
-        count(object, "/status/observedGeneration") < count(object, "/metadata/generation");
-    behind.then(|| NotYet("its controller has not observed it yet".to_owned()))
-}
-
-/// Appends why replicas cannot be created, such as an exceeded quota.
-fn with_replica_failure(object: &Value, text: String) -> String {
-    match condition(object, "ReplicaFailure").filter(|c| c.is("True")) {
-        Some(failure) => {
-            let (reason, message) = failure.reason_and_message();
-            format!("{text}: {}", join(&reason, &message))
-        }
-        None => text,
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Condition<'a>(&'a Value);
-
-impl Condition<'_> {
-    fn is(self, status: &str) -> bool {
-        text(self.0, "/status") == status
-    }
-
-    fn reason_and_message(self) -> (String, String) {
-        (
-            text(self.0, "/reason").to_owned(),
-            text(self.0, "/message").to_owned(),
-        )
-    }
-}
-
-fn condition<'a>(object: &'a Value, name: &str) -> Option<Condition<'a>> {
-    let all = object.pointer("/status/conditions")?.as_array()?;
-    all.iter()
-        .find(|condition| text(condition, "/type") == name)
-        .map(Condition)
-}
-
-fn join(reason: &str, message: &str) -> String {
-    match (reason, message) {
-        ("", "") => "no reason given".to_owned(),
-        (one, "") | ("", one) => one.to_owned(),
-        (reason, message) => format!("{reason}: {message}"),
-    }
-}
-
-pub(crate) fn desired_replicas(object: &Value) -> u64 {
-    object
-        .pointer("/spec/replicas")
-        .and_then(Value::as_u64)
-        .unwrap_or(1)
-}
-
-pub(crate) fn count(object: &Value, pointer: &str) -> u64 {
-    object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn is_empty(object: &Value, pointer: &str) -> bool {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_array)
-        .is_none_or(Vec::is_empty)
-}
-
-/// Reason and message of the condition `name`, if it is not true.
-pub(crate) fn condition_message(object: &Value, name: &str) -> Option<String> {
-    let condition = condition(object, name).filter(|condition| !condition.is("True"))?;
-    let (reason, message) = condition.reason_and_message();
-    Some(join(&reason, &message))
-}
-
-/// Whether the condition `name` exists and has this status.
-pub(crate) fn condition_is(object: &Value, name: &str, status: &str) -> bool {
-    condition(object, name).is_some_and(|condition| condition.is(status))
-}
-
 /// Identifies the failure of a Deployment that exceeded its progress deadline: UID and time.
 pub(crate) fn progress_failure(object: &Value) -> Option<String> {
     let progressing = condition(object, "Progressing").filter(|c| c.is("False"))?;
@@ -489,14 +386,6 @@ pub(crate) fn progress_failure(object: &Value) -> Option<String> {
             text(progressing.0, "/lastUpdateTime")
         )
     })
-}
-
-/// The string at a JSON pointer; empty if there is none.
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 
 use crate::cluster_api::machine_template;
 use crate::errors::MANIFEST;
-use crate::ready::text;
 use crate::requested;
+use crate::status::text;
 use crate::virtual_machines::{INSTANCE, MACHINE, REPLICA_SET, machines};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,7 +19,7 @@ use crate::object::find;
 use crate::owned::pods;
 use crate::planned::planned_stages;
 use crate::power::{started, stop_stages};
-use crate::ready::text;
+use crate::status::text;
 use crate::stopped::is_deleted;
 use crate::stored_claims::{StoredClaim, StoredClaims, create, is_ready};
 use kube::api::DynamicObject;

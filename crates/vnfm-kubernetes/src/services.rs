@@ -10,7 +10,7 @@ use crate::catalog::{api, core};
 use crate::client::Session;
 use crate::connectivity::{VduPod, pod_ips, protocol_info, without_nulls};
 use crate::labels;
-use crate::ready::text;
+use crate::status::text;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use crate::claims::ClaimRecipe;
 use crate::client::Session;
 use crate::errors::{FORBIDDEN, NOT_STORABLE};
 use crate::object::find;
-use crate::ready::text;
+use crate::status::text;
 use kube::api::DynamicObject;
 use vnfm_core::ports::PortError;
 

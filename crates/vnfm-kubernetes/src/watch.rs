@@ -11,7 +11,7 @@
 use crate::catalog::api;
 use crate::client::Session;
 use crate::errors;
-use crate::ready::text;
+use crate::status::text;
 use futures::StreamExt as _;
 use futures::future::{Either, select};
 use futures::stream::{BoxStream, FuturesUnordered, StreamFuture};
