@@ -457,7 +457,6 @@ fn deadline_error(cache: &ObjectCache, deleting: &[(Target, String)], reason: St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn object(name: &str, stage: usize, is_ours: bool) -> CreatedObject {
         let target = Target {
