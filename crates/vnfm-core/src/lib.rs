@@ -90,5 +90,6 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.push(&ports::NO_CAPABILITIES);
     codes.push(&ports::NO_POLICIES);
     codes.extend(abandon::CODES);
+    codes.extend(orphans::CODES);
     codes
 }

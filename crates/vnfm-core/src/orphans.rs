@@ -1,14 +1,32 @@
-//! Orphans: resources on a VIM with our installation id that no instance, snapshot, shared link or retained volume accounts for; and VIMs that cannot be queried
-//! any more, on which an abandoned instance may have left something.
+//! Orphans: resources on a VIM with our installation id that no instance, snapshot, shared link or retained volume accounts
+//! for; and VIMs that cannot be queried any more, on which an abandoned instance may have left something.
+//!
+//! Somebody waits for the response: VIMs are queried eight at a time, each for at most 20 s.
 
 use crate::engine::Engine;
-use crate::ports::{StoreError, VimRecord};
+use crate::ports::{Code, ErrorKind, PortError, StoreError, VimRecord};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::restore_check::may_have_resources;
 use crate::vims::VimHandle;
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, StreamExt as _};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use vnfm_types::{Orphan, Tombstone};
+
+/// How long a VIM may take to list our resources.
+const LIST_TIME: Duration = Duration::from_secs(20);
+/// VIMs that are queried at the same time.
+const MAX_QUERIED: usize = 8;
+
+const TOO_SLOW: Code = Code {
+    name: "vim.list-time",
+    kind: ErrorKind::Unavailable,
+    means: "a VIM did not list our resources within 20 s; they are not among the orphans",
+    next: "check the services of the VIM and repeat the request",
+};
+pub(crate) const CODES: &[&Code] = &[&TOO_SLOW];
 
 impl Engine {
     /// Queries every registered VIM for our resources. Returns those that no instance accounts for, and the VIMs that could
@@ -45,9 +63,9 @@ impl Engine {
         let registered = self.store().vims(tenant).await?;
         let (mut orphans, mut unreachable) =
             (Vec::new(), unreachable_vims(&tombstones, &registered));
-        for record in registered {
+        for (record, found) in self.resources_on_all(registered).await {
             let own = record.tenant == tenant;
-            match self.resources_on(&record).await {
+            match found {
                 Ok(found) => orphans.extend(owners.orphans(found, own)),
                 Err(why) => unreachable.push((record.vim.name.clone(), why.to_string())),
             }
@@ -120,14 +138,32 @@ impl Engine {
         Ok((living, abandoned))
     }
 
-    /// Our resources on a VIM, orphans or not.
-    pub(crate) async fn resources_on(
+    /// Our resources on each VIM, orphans or not, in the order of the VIMs.
+    pub(crate) async fn resources_on_all(
         &self,
-        record: &VimRecord,
-    ) -> Result<Vec<Orphan>, crate::ports::PortError> {
+        vims: Vec<VimRecord>,
+    ) -> Vec<(VimRecord, Result<Vec<Orphan>, PortError>)> {
+        let query = |record: VimRecord| async move {
+            let found = self.resources_on(&record).await;
+            (record, found)
+        };
+        let queried = stream::iter(vims).map(query).buffered(MAX_QUERIED);
+        queried.collect().await
+    }
+
+    async fn resources_on(&self, record: &VimRecord) -> Result<Vec<Orphan>, PortError> {
         let driver = self.context.ports.drivers.driver(&record.vim.vim_type)?;
         let vim = VimHandle::registered(&self.context, record, &record.tenant, &record.vim.id);
-        let owned = driver.owned(&vim, self.store().installation_id()).await?;
+        let listed = driver.owned(&vim, self.store().installation_id());
+        let expired = self.context.ports.clock.sleep(LIST_TIME);
+        let owned = match select(listed, expired).await {
+            Either::Left((owned, _)) => owned?,
+            Either::Right(_) => {
+                let detail = format!("no complete answer within {} s", LIST_TIME.as_secs());
+                let late = PortError::new(&TOO_SLOW, "list our resources", detail);
+                return Err(late.on(&record.vim.name));
+            }
+        };
         let orphan = |resource: crate::ports::OwnedResource| Orphan {
             vim_id: record.vim.id.clone(),
             kind: resource.kind,

@@ -82,11 +82,12 @@ impl Engine {
             made_by: BTreeMap::new(),
             orphans: Vec::new(),
         };
-        for vim in self.store().vims(tenant).await? {
+        let vims = self.store().vims(tenant).await?;
+        for (vim, found) in self.resources_on_all(vims).await {
             if let Some(maker) = &vim.vim.registered_by {
                 seen.made_by.insert(vim.vim.id.clone(), maker.clone());
             }
-            match self.resources_on(&vim).await {
+            match found {
                 Ok(found) => {
                     seen.reached.insert(vim.vim.id);
                     let own = found

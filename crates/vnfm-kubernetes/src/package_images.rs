@@ -31,7 +31,7 @@ use vnfm_registry::{
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the registry may take to list all uses: nobody waits for an operation meanwhile, but for a response.
-const LIST_TIME: Duration = Duration::from_secs(20);
+const LIST_TIME: Duration = Duration::from_secs(10);
 const MIB: u64 = 1 << 20;
 
 /// Names the images of the package in the plan as the VIM's registry has them.

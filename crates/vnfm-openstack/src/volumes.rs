@@ -6,8 +6,8 @@
 //! reuse     the next stack has a volume with that `external_id`: Heat attaches it, and never deletes it
 //! delete    the volume, if its metadata name it
 //! ```
-//! What was retained stays so without its stack. An update that changes only the policy touches no server. Only volumes of the stack itself can be retained: in a group each
-//! member has the same template.
+//! What was retained stays so without its stack. An update that changes only the policy touches no server. Only volumes of
+//! the stack itself can be retained: in a group each member has the same template.
 
 use crate::call::Call;
 use crate::cinder;

@@ -6,7 +6,8 @@
 //!   manifests                PUT by digest, what is referenced first; its own by the tag of the use (uses.rs)
 //!   tag                      PUT, unless it names another image already
 //! ```
-//! The registry verifies each digest, and must not state another one. An interrupted push leaves blobs without a manifest; the next one skips them.
+//! The registry verifies each digest, and must not state another one. An interrupted push leaves blobs without a manifest;
+//! the next one skips them.
 
 use crate::error::RegistryError;
 use crate::registry::{Call, Payload, Registry, stored, succeeded};
