@@ -61,6 +61,8 @@ mod support;
 #[cfg(test)]
 mod tosca_only;
 #[cfg(test)]
+mod unbound_claims;
+
 mod volumes;
 
 use kube::config::Kubeconfig;
