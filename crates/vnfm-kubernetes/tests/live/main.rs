@@ -62,7 +62,7 @@ mod support;
 mod tosca_only;
 #[cfg(test)]
 mod unbound_claims;
-
+#[cfg(test)]
 mod volumes;
 
 use kube::config::Kubeconfig;
