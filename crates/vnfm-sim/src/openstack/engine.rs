@@ -488,18 +488,11 @@ enum Changed {
 }
 
 fn is_outdated(state: &State, run: &Run) -> bool {
-    state
-        .stacks
-        .get(&run.root)
-        .is_none_or(|stack| stack.generation != run.generation)
+    let stack = state.stacks.get(&run.root);
+    stack.is_none_or(|stack| stack.generation != run.generation)
 }
 
 pub(super) fn superseded(name: &str) -> Failure {
-    Failure::new(
-        name,
-        (
-            "StopIteration".into(),
-            "superseded by a newer request".into(),
-        ),
-    )
+    let why = "superseded by a newer request";
+    Failure::new(name, ("StopIteration".into(), why.into()))
 }

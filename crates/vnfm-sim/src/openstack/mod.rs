@@ -18,6 +18,7 @@ mod networks;
 mod neutron;
 mod new_resource;
 mod nova;
+mod nova_replies;
 mod preview;
 mod progress;
 mod records;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Cloud;
 use super::new_resource::attach;
+use super::nova_replies::{error, no_instance, versions};
 use super::servers;
 use super::snapshots;
 use super::state::{Server, State, new_id, text};
@@ -480,32 +481,4 @@ fn embeds_flavor(request: &Request) -> bool {
         .strip_prefix("2.")
         .and_then(|minor| minor.parse::<u32>().ok())
         .is_some_and(|minor| minor >= 47)
-}
-
-fn versions() -> Reply {
-    Reply::json(
-        200,
-        &json!({ "versions": [{ "id": "v2.1", "status": "CURRENT", "version": "2.93", "min_version": "2.1", "links": [] }] }),
-    )
-}
-
-fn no_instance(id: &str) -> Reply {
-    error(404, &format!("Instance {id} could not be found."))
-}
-
-fn error(status: u16, message: &str) -> Reply {
-    let kind = match status {
-        400 => "badRequest",
-        401 => "unauthorized",
-        403 => "forbidden",
-        404 => "itemNotFound",
-        409 => "conflictingRequest",
-        503 => "serviceUnavailable",
-        _ => "computeFault",
-    };
-    Reply::json(
-        status,
-        &json!({ kind: { "code": status, "message": message } }),
-    )
-    .with_remark(message)
 }
