@@ -41,7 +41,7 @@ pub fn files(name: &str) -> Result<BTreeMap<String, Vec<u8>>> {
 /// The simulated cluster of a kubeconfig with a token, whose nodes pull images from this registry.
 ///
 /// # Errors
-/// If the file cannot be read, or is none.
+/// If the file cannot be read or is not a kubeconfig.
 pub fn cluster(kubeconfig: &Path, registry: &str) -> Result<VimConnectionInfo> {
     let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
     let cluster = &config["clusters"][0]["cluster"];

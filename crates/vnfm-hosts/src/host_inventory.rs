@@ -19,7 +19,8 @@ use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
 const MAX_HOSTS: usize = 1_000;
 /// Longest name of a host, as in DNS.
 const MAX_NAME_LEN: usize = 63;
-/// Cipher suites with authentication, integrity and encryption (IPMI 2.0 revision 1.1, table 22-20): with SHA-1 and with SHA-256.
+/// Cipher suites with authentication, integrity and encryption (IPMI 2.0 revision 1.1, table 22-20): with SHA-1 and with
+/// SHA-256.
 const CIPHER_SUITES: [u8; 2] = [3, 17];
 /// Longest user name and password of IPMI 2.0 (22.28, 22.30), in bytes.
 const MAX_IPMI_LOGIN_LEN: (usize, usize) = (16, 20);

@@ -1,7 +1,7 @@
-//! A BMC that speaks IPMI 2.0 over LAN (RMCP+), through the program `ipmitool` (docs/adr/0023).
+//! A BMC that speaks IPMI 2.0 over LAN (RMCP+), through the program `ipmitool` (docs/adr/0024).
 //!
-//! Each call is a session of its own: login, one command, end. The program gets an address that was checked, an empty environment with
-//! the password, and neither input nor files.
+//! Each call is a session of its own: login, one command, end. The program gets an address that was checked, an environment
+//! with only the password, and neither input nor files.
 
 use crate::errors::{IPMITOOL, POWER, POWER_REFUSED};
 use crate::host_inventory::{InventoryHost, IpmiEntry};
@@ -102,7 +102,8 @@ impl<'a> Ipmi<'a> {
             let what = format!("it does not answer within {} s", limit.as_secs());
             Err(self.error(&POWER, action, what))
         });
-        slot.ended(outcome.is_ok());
+        // A BMC that refuses has answered.
+        slot.ended(!outcome.as_ref().is_err_and(PortError::is_unavailable));
         outcome
     }
 

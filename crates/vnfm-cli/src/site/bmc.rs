@@ -10,9 +10,9 @@ use vnfm_types::Secret;
 pub struct Bmc {
     /// Where and how it is called.
     pub switch: Switch,
-    /// User name.
+    /// The user as whom the VNFM logs in to it.
     pub user: String,
-    /// Password.
+    /// The password of that user, from the files of the site.
     pub password: Secret,
     /// Whether its certificate is verified.
     pub is_verified: bool,
@@ -25,7 +25,7 @@ pub enum Switch {
     Ipmi {
         /// Address or name of the BMC.
         address: String,
-        /// UDP port.
+        /// UDP port on which it answers to IPMI.
         port: u16,
     },
     /// URL of the system at the Redfish service.

@@ -28,7 +28,7 @@ const PYTHON: &str = "/usr/bin/python3";
 struct IpmiBmc {
     _program: Child,
     port: u16,
-    /// Requests so far.
+    /// What it was requested to do, in order.
     calls: Arc<Mutex<Vec<String>>>,
 }
 
