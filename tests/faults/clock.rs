@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use vnfm_core::ports::Clock;
 
 /// Shorter sleeps are polling intervals; longer ones are timeouts that work has to beat.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(20);
 
 /// The latest time that any clock of a site has shown: a process never starts before its predecessor ended. Each site
 /// has its own, otherwise runs would not be reproducible.

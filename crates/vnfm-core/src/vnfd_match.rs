@@ -188,7 +188,6 @@ fn capability(
 mod tests {
     use super::*;
     use crate::ports::Observed;
-    use std::path::Path;
     use vnfm_descriptor::Limits;
 
     const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
@@ -226,19 +225,17 @@ topology_template:
     const ORDER: &str = "manifests: [{path: Files/kubernetes/web.yaml, order: 1}]";
 
     fn outcomes(allocatable: &[(&str, &str)], labels: &[(&str, &str)]) -> Vec<String> {
-        let folder = std::env::temp_dir();
-        let folder = folder.join(format!("vnfd-match-{}", std::process::id()));
-        let kubernetes = folder.join("Files/kubernetes");
+        let folder = tempfile::tempdir().unwrap();
+        let kubernetes = folder.path().join("Files/kubernetes");
         std::fs::create_dir_all(&kubernetes).unwrap();
-        std::fs::write(folder.join("vnfd.yaml"), VNFD).unwrap();
+        std::fs::write(folder.path().join("vnfd.yaml"), VNFD).unwrap();
         std::fs::write(kubernetes.join("order.yaml"), ORDER).unwrap();
         std::fs::write(
             kubernetes.join("web.yaml"),
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
         )
         .unwrap();
-        let package = Package::open(Path::new(&folder), &Limits::default());
-        std::fs::remove_dir_all(&folder).unwrap();
+        let package = Package::open(folder.path(), &Limits::default());
         let package = package.unwrap_or_else(|all| panic!("{all}"));
         let own = |all: &[(&str, &str)]| {
             let all = all.iter();

@@ -7,6 +7,9 @@ use crate::identifiers::segment;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use vnfm_core::ports::PortError;
 
+/// The group of `NetworkAttachmentDefinition`s.
+const NETWORKS_GROUP: &str = "k8s.cni.cncf.io";
+
 /// Deletes the object with this UID; does not wait.
 ///
 /// # Errors
@@ -44,12 +47,41 @@ pub(crate) async fn delete(
 }
 
 /// Whether its dependents must be deleted first: the pods of a workload, the objects of a custom resource. What belongs to a
-/// cluster of Cluster API, its own controllers delete, in their order.
+/// cluster of Cluster API, its own controllers delete, in their order. Networks for pods own nothing: they need not wait for
+/// the garbage collector, which learns of a new kind only after half a minute or more.
 pub(crate) fn has_dependents(target: &Target) -> bool {
     match target.resource.group.as_str() {
         "" => target.resource.kind == "ReplicationController",
         "apps" | "batch" => true,
+        NETWORKS_GROUP => false,
         group if cluster_api::is_group(group) => false,
         group => group.contains('.') && !group.ends_with(".k8s.io"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::api::{ApiResource, GroupVersionKind};
+
+    #[test]
+    fn dependents_are_those_of_workloads_and_of_most_custom_resources() {
+        for (group, kind, expected) in [
+            ("", "ReplicationController", true),
+            ("", "ConfigMap", false),
+            ("apps", "Deployment", true),
+            ("batch", "Job", true),
+            ("networking.k8s.io", "Ingress", false),
+            ("databases.example.com", "Database", true),
+            ("k8s.cni.cncf.io", "NetworkAttachmentDefinition", false),
+            ("cluster.x-k8s.io", "Cluster", false),
+        ] {
+            let target = Target {
+                resource: ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind)),
+                namespace: None,
+                name: "a".to_owned(),
+            };
+            assert_eq!(has_dependents(&target), expected, "{group} {kind}");
+        }
     }
 }
