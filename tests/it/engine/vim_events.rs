@@ -87,6 +87,13 @@ impl Fixture {
         }
     }
 
+    async fn terminate(&self, id: &str) {
+        let operating = engine(self.store.clone(), &self.world);
+        let request = vnfm_types::TerminateVnfRequest::default();
+        let op = operating.terminate(TENANT, id, request).await.unwrap();
+        operating.drive(&op).await.unwrap();
+    }
+
     fn report(&self, id: &str) {
         let event = Ok(VimEvent::Changed(id.to_owned()));
         self.sender.unbounded_send(event).unwrap();
@@ -221,7 +228,9 @@ async fn an_instance_with_an_operation_is_observed_after_it() {
 #[tokio::test]
 async fn a_record_that_changes_meanwhile_is_read_again() {
     let it = Fixture::new().await;
-    let id = &it.ids[0];
+    let [id, other] = &it.ids;
+    // Only one instance is observed, so that it is the one at the gate.
+    it.terminate(other).await;
     it.follow_until(async || it.observations(id) > 0).await;
     it.move_vnfcs(id);
     let opened = Arc::new(Notify::new());
@@ -261,14 +270,11 @@ async fn a_vim_that_fails_is_observed_again_later() {
 #[tokio::test]
 async fn a_vim_without_instances_is_not_followed() {
     let it = Fixture::new().await;
-    let operating = engine(it.store.clone(), &it.world);
     it.follow_until(async || !it.heard.0.lock().unwrap().is_empty())
         .await;
     let terminate = async {
         for id in &it.ids {
-            let request = vnfm_types::TerminateVnfRequest::default();
-            let op = operating.terminate(TENANT, id, request).await.unwrap();
-            operating.drive(&op).await.unwrap();
+            it.terminate(id).await;
         }
     };
     let ended = || it.heard.0.lock().unwrap().last() == Some(&None);
