@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use vnfm_core::ports::Clock;
 
-/// Shorter sleeps are polling intervals; longer ones are timeouts that work has to beat.
+/// Shorter sleeps are polling intervals; the others are timeouts that work has to beat: the shortest is that of
+/// `vim.list-time`.
 const MAX_PAUSE: Duration = Duration::from_secs(20);
 
 /// The latest time that any clock of a site has shown: a process never starts before its predecessor ended. Each site
