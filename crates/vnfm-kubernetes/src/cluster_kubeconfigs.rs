@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn clusters_of_one_name_are_told_apart_by_their_namespaces() {
+    fn clusters_of_one_name_have_outputs_with_their_namespaces() {
         let clusters = [("a", "edge"), ("b", "edge"), ("b", "core")].map(|(namespace, name)| {
             let cluster = json!({"metadata": {"namespace": namespace, "name": name}});
             serde_json::from_value::<DynamicObject>(cluster).unwrap()
