@@ -86,7 +86,7 @@ pub(crate) async fn add_storages(
 /// The names of the claims of a storage that these objects will have, in the order of their pods: of claims that they mount as a
 /// volume of its name, and of the templates of that name in a `StatefulSet`; else the claim of its name.
 pub(crate) fn planned_claims<'o>(
-    objects: impl Iterator<Item = &'o Value> + Clone,
+    mut objects: impl Iterator<Item = &'o Value> + Clone,
     storage: &str,
 ) -> Vec<String> {
     let mut names = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn planned_claims<'o>(
         text(object, "/kind") == "PersistentVolumeClaim"
             && text(object, "/metadata/name") == storage
     };
-    if names.is_empty() && objects.into_iter().any(is_it) {
+    if names.is_empty() && objects.any(is_it) {
         names.push(storage.to_owned());
     }
     names
