@@ -19,13 +19,13 @@ use vnfm_tests::testbed::{CLUSTER, Testbed, VNF_A, VNF_B};
 use vnfm_tests::host::Host;
 use vnfm_tests::service_client::Client;
 
-const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
+pub(crate) const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
 /// How long an action may take.
 const LIMIT: Duration = Duration::from_mins(15);
-const PASSPHRASE: &str = "a passphrase for the test";
+pub(crate) const PASSPHRASE: &str = "a passphrase for the test";
 
 /// What `next.sh` makes.
-fn next_version() -> Option<PathBuf> {
+pub(crate) fn next_version() -> Option<PathBuf> {
     let assets = neighbour("VNFM_LIVE_ASSETS")?;
     let next = assets.with_file_name("kubernetes-next");
     let script = root().join("tests/stack/kubernetes/next.sh");
@@ -38,16 +38,21 @@ fn next_version() -> Option<PathBuf> {
 }
 
 /// VNF-A with VNF-B on it, and a client of VNF-B.
-struct Scenario {
-    real: Real,
-    testbed: Testbed,
-    inside: ClusterShell,
+pub(crate) struct Scenario {
+    pub(crate) real: Real,
+    pub(crate) testbed: Testbed,
+    pub(crate) inside: ClusterShell,
 }
 
 impl Scenario {
     fn begin() -> Option<Self> {
         let real = Real::find()?;
         let testbed = real.testbed();
+        Some(Self::on(real, testbed))
+    }
+
+    /// Installs the cluster and VNF-B.
+    pub(crate) fn on(real: Real, testbed: Testbed) -> Self {
         let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
         testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
         let cluster = testbed.assert_a_up(3);
@@ -55,11 +60,25 @@ impl Scenario {
         let folder = tempfile::tempdir().unwrap();
         testbed.instantiate_b_from(&b_with_budget(folder.path(), 1), &cluster);
         let inside = ClusterShell::connect(&testbed);
-        Some(Self {
+        Self {
             real,
             testbed,
             inside,
-        })
+        }
+    }
+
+    /// Gives the hosts the images of the next minor version; the folder of the package of VNF-A that has it.
+    pub(crate) fn offer_next_version(&self, next: &Path, folder: &Path) -> String {
+        for (host, images) in HOSTS
+            .into_iter()
+            .zip(["images", "images/worker", "images/worker"])
+        {
+            self.import(host, &next.join(images));
+            // The hosts share the machine's programs, and have no records of what is installed.
+            let records = "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers; touch /var/lib/dpkg/status";
+            Host::new(&self.real, host).inside(records);
+        }
+        package(next, folder)
     }
 
     /// Runs an operation while VNF-B is requested; no request may fail. Its occurrence.
@@ -101,7 +120,7 @@ impl Scenario {
         );
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         self.testbed.terminate_and_delete(VNF_B);
         self.testbed.terminate_and_delete(VNF_A);
         self.testbed.finish();
@@ -355,6 +374,12 @@ fn back_up_and_restore(scenario: &Scenario, next: &Path, master: &str) {
     scenario.inside.assert_b_recorded(&scenario.testbed, 2);
 }
 
+/// The request that changes VNF-A to the next release.
+pub(crate) fn upgrade_request() -> Value {
+    let path = root().join("vnfd-samples/vnf-a-k8s-cluster/requests/change_vnfpkg.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
 /// The next release of VNF-A with the archives, in this folder.
 fn package(next: &Path, folder: &Path) -> String {
     let package = copy("vnf-a-k8s-cluster-2", folder);
@@ -375,20 +400,10 @@ fn a_new_package_upgrades_kubernetes_by_one_minor_version() {
     };
     let version = std::fs::read_to_string(next.join("version")).unwrap();
     let version = version.trim();
-    for (host, images) in HOSTS
-        .into_iter()
-        .zip(["images", "images/worker", "images/worker"])
-    {
-        scenario.import(host, &next.join(images));
-        // The hosts share the machine's programs, and have no records of what is installed.
-        let records = "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers; touch /var/lib/dpkg/status";
-        Host::new(&scenario.real, host).inside(records);
-    }
     let folder = tempfile::tempdir().unwrap();
-    scenario.testbed.onboard(&package(&next, folder.path()));
-    let path = root().join("vnfd-samples/vnf-a-k8s-cluster/requests/change_vnfpkg.json");
-    let body = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let shown = scenario.without_failures("the upgrade", "change_vnfpkg", &body);
+    let package = scenario.offer_next_version(&next, folder.path());
+    scenario.testbed.onboard(&package);
+    let shown = scenario.without_failures("the upgrade", "change_vnfpkg", &upgrade_request());
     println!("{:#}", shown["metadata"]);
     assert_eq!(shown["metadata"]["kubernetesVersion"], version);
     let kubelets = "get nodes -o jsonpath='{.items[*].status.nodeInfo.kubeletVersion}'";

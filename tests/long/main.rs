@@ -5,6 +5,7 @@
 
 mod charts;
 mod cluster_actions;
+mod cluster_crashes;
 mod contracts;
 mod control_planes;
 mod crashes;

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ use crate::testbed::{LONG, Testbed, VNF_A};
 
 /// Codes of an operation that stopped because the server crashed repeatedly in the same step, last while it ran alone.
 const DIED: [&str; 2] = ["hook.server-died", "op.server-died"];
+/// Code of an operation whose hook's process was killed.
+const HOOK_CRASHED: &str = "plugin.crashed";
 
 /// The points at which the server is killed.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct CrashPlan {
     /// Operation and moment, in order.
     pending: Vec<(usize, usize)>,
     operation: usize,
+    /// Whether every other point kills the hook's process alone.
+    hooks_too: bool,
     /// The points at which it was killed.
     pub crashed_at: Vec<String>,
     /// Number of retries after a repeated crash.
@@ -48,8 +53,18 @@ impl CrashPlan {
         Self {
             pending,
             operation: 0,
+            hooks_too: false,
             crashed_at: Vec::new(),
             retried: 0,
+        }
+    }
+
+    /// Kills the process of the running hook alone at every other point, if there is one. Hooks must run in processes.
+    #[must_use]
+    pub fn of_hooks_too(self) -> Self {
+        Self {
+            hooks_too: true,
+            ..self
         }
     }
 
@@ -84,9 +99,7 @@ impl CrashPlan {
                     let moment = moment(&now);
                     moments.insert(moment.to_string());
                     if self.is_due(moments.len()) {
-                        self.crashed_at.push(moment.to_string());
-                        testbed.server.kill();
-                        testbed.server.begin();
+                        self.crash(testbed, &moment);
                     }
                 }
                 _ => panic!("{now:#}"),
@@ -99,6 +112,22 @@ impl CrashPlan {
             self.operation
         );
         self.operation += 1;
+    }
+
+    /// Kills the hook's process, if it is its turn and a hook runs besides the spare process, else the server.
+    fn crash(&mut self, testbed: &mut Testbed, moment: &Value) {
+        let is_hooks_turn = self.hooks_too && self.crashed_at.len() % 2 == 1;
+        let hooks = testbed.server.hook_processes();
+        let victim = if is_hooks_turn && hooks.len() > 1 {
+            let kill = Command::new("kill").arg("-KILL").args(&hooks).status();
+            assert!(kill.is_ok(), "{kill:?}");
+            "hook"
+        } else {
+            testbed.server.kill();
+            testbed.server.begin();
+            "server"
+        };
+        self.crashed_at.push(format!("{victim}: {moment}"));
     }
 
     /// Whether every point was used.
@@ -135,7 +164,8 @@ impl CrashPlan {
         error: &Value,
     ) {
         let code = error["code"].as_str().unwrap();
-        assert!(DIED.contains(&code), "{error:#}");
+        let is_crash = DIED.contains(&code) || self.hooks_too && code == HOOK_CRASHED;
+        assert!(is_crash, "{error:#}");
         let names_plugin = error["detail"]
             .as_str()
             .unwrap()
@@ -204,6 +234,7 @@ mod tests {
         let mut crashes = CrashPlan {
             pending,
             operation: 0,
+            hooks_too: false,
             crashed_at: Vec::new(),
             retried: 0,
         };

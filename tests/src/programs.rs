@@ -171,6 +171,22 @@ impl Server {
         self.child.as_ref().map_or(0, Child::id)
     }
 
+    /// The ids of its living child processes: those of its hooks, and one spare process of each plugin.
+    pub fn hook_processes(&self) -> Vec<String> {
+        let own = self.id().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let is_child = |process: &std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            let after_name = stat.rsplit(')').next().unwrap_or_default();
+            let fields: Vec<_> = after_name.split_whitespace().collect();
+            fields.len() > 1 && fields[0] != "Z" && fields[1] == own
+        };
+        let children = processes.filter(is_child);
+        children
+            .map(|process| process.file_name().to_string_lossy().into_owned())
+            .collect()
+    }
+
     /// Kills the process with SIGKILL, as a crash does.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

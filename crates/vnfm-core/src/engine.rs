@@ -167,7 +167,7 @@ impl Engine {
     /// If the database does not respond: the operation stays as it is until it is driven again.
     pub async fn drive(&self, op_id: &str) -> Result<Driven, StoreError> {
         match self.claim(Some(op_id)).await? {
-            Some(claim) => lcm::runner::drive(&self.context, self.operations, claim).await,
+            Some(claim) => lcm::step_runner::drive(&self.context, self.operations, claim).await,
             None => Ok(Driven::elsewhere(op_id)),
         }
     }
@@ -183,7 +183,8 @@ impl Engine {
     {
         let claim = self.claim(None).await?;
         let (context, operations) = (self.context.clone(), self.operations);
-        Ok(claim.map(|claim| async move { lcm::runner::drive(&context, operations, claim).await }))
+        Ok(claim
+            .map(|claim| async move { lcm::step_runner::drive(&context, operations, claim).await }))
     }
 
     /// Claims this operation, or any that no process drives.

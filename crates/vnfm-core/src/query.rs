@@ -11,7 +11,7 @@
 //! in memory, and as a reference for testing others.
 
 mod evaluate;
-mod grammar;
+mod filter_grammar;
 mod resolve;
 mod selector;
 mod visibility;
@@ -66,7 +66,7 @@ impl Filter {
     ///
     /// On a syntax error, or an attribute that the resource lacks; with the column.
     pub fn parse(resource: &Resource, text: &str) -> Result<Self, QuerySyntaxError> {
-        let expressions = grammar::parse(text)?;
+        let expressions = filter_grammar::parse(text)?;
         expressions
             .iter()
             .map(|one| resolve::term(resource, one))

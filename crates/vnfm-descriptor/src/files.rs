@@ -5,6 +5,7 @@ use crate::archive::{Archive, ReadError};
 #[cfg(feature = "charts")]
 use crate::chart::{self, CHART_FILE, Chart, ChartError};
 use crate::external::{self, External, LocalCopies};
+use crate::file_check::Hashing;
 use crate::finding::{Finding, Findings};
 use crate::hashes::Algorithm;
 #[cfg(feature = "charts")]
@@ -14,7 +15,6 @@ use crate::limits::Limits;
 use crate::pack::HELMIGNORE;
 use crate::sink::Sink;
 use crate::tosca_meta::{self, Manifest, Meta};
-use crate::verify::Hashing;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};

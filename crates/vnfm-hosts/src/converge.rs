@@ -13,7 +13,7 @@
 
 use crate::errors::{NO_HOST, NO_SWITCH, UNRESPONSIVE};
 use crate::host_inventory::InventoryHost;
-use crate::lease::{Lease, Leased};
+use crate::host_lease::{Lease, Leased};
 use crate::members::{Handle, Member, Members};
 use crate::placement::{self, NewVnfc, Placed};
 use crate::power::Power;

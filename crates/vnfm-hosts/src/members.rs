@@ -1,6 +1,6 @@
 //! Which leases of an instance stay, which leave, and which are missing.
 
-use crate::lease::Lease;
+use crate::host_lease::Lease;
 use crate::survey::Survey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

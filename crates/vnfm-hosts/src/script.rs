@@ -1,7 +1,7 @@
 //! The script that runs on a host: `show` reads, `swap` changes the lease if it is as expected.
 
 use crate::facts::Facts;
-use crate::lease::Leased;
+use crate::host_lease::Leased;
 use shell_words::quote;
 
 /// `$1` verb, `$2` folder of the lease; for `swap`, `$3` the expected line and `$4` the new one, each empty for no lease.

@@ -2,7 +2,7 @@
 
 use crate::errors::{COMMAND, DEADLINE, NOT_REGISTERED, OUTPUT, UNRESPONSIVE, WIPE};
 use crate::host_inventory::{HostInventory, InventoryHost};
-use crate::lease::Leased;
+use crate::host_lease::Leased;
 use crate::script::{self, HostState, MAX_OUTPUT_LEN, read_lease, read_state};
 use async_trait::async_trait;
 use jiff::Timestamp;

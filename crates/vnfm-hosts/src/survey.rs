@@ -3,7 +3,7 @@
 use crate::errors::UNRESPONSIVE;
 use crate::facts::Facts;
 use crate::host_inventory::{HostInventory, InventoryHost};
-use crate::lease::{Lease, Leased};
+use crate::host_lease::{Lease, Leased};
 use crate::script::HostState;
 use crate::session::Session;
 use futures::StreamExt as _;

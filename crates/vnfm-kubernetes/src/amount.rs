@@ -85,7 +85,7 @@ fn number(item: &Item, pointer: &str, otherwise: u64) -> Result<u64, PortError> 
         Some(value) => value,
     };
     // In a custom resource a member of that name may mean anything.
-    let is_known = crate::policy::is_builtin(item);
+    let is_known = crate::object_policy::is_builtin(item);
     match value.as_u64() {
         Some(number) => Ok(number),
         None if !is_known && !value.is_number() => Ok(otherwise),

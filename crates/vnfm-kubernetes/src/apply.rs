@@ -11,6 +11,7 @@ use crate::catalog::{Catalog, Target};
 use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
+use crate::helm_releases::deploy_all;
 use crate::identifiers::segment;
 use crate::item::Item;
 use crate::kept_namespace::take_back;
@@ -18,8 +19,7 @@ use crate::kinds::Kind;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::Plan;
 use crate::object::{find, find_metadata};
-use crate::policy;
-use crate::releases::deploy_all;
+use crate::object_policy;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::rollout::wait_until_ready;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -188,7 +188,7 @@ pub(crate) async fn apply_stages(
         Some(state) => state,
         None => namespace_state(session, cx.ownership, namespace).await?,
     };
-    policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
+    object_policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
     if state == NamespaceState::Ours && !how.restores {
         take_back(session, namespace).await?;
     }
@@ -301,7 +301,7 @@ async fn create_namespace(
 
 /// Labels a namespace that we create so that the cluster enforces the policy too.
 fn add_policy_label(namespace: &mut Value, policy: &VimPolicy) {
-    if let Some((label, level)) = policy::namespace_label(policy)
+    if let Some((label, level)) = object_policy::namespace_label(policy)
         && let Some(labels) = labels::labels_mut(namespace)
     {
         labels.entry(label).or_insert_with(|| level.into());

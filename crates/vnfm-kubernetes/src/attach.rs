@@ -9,25 +9,22 @@
 //! interfaces are `net` and the position of the CP in its VDU, so that another network never renames an interface.
 
 use crate::attachments::{self, Attachment, Link, OwnNetworks, Pods, cp_error};
-use crate::catalog::{Catalog, Target};
+use crate::catalog::Catalog;
 use crate::client::Session;
 use crate::errors::{FORBIDDEN, MANIFEST, NETWORK};
 use crate::identifiers::is_qualified;
 use crate::item::Item;
 use crate::labels::member_mut;
 use crate::manifests::Plan;
-use crate::network_annotations::{NETWORKS, NetworkName, Selection, selections};
+use crate::network_annotations::{API_VERSION, KIND, NETWORKS, NetworkName, Selection, selections};
 use crate::object::find_metadata;
 use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::requested;
-use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::Flavour;
 
-const API_VERSION: &str = "k8s.cni.cncf.io/v1";
-pub(crate) const KIND: &str = "NetworkAttachmentDefinition";
 /// Annotation of a network: the extended resource of which each of its interfaces needs one.
 const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";
 
@@ -252,7 +249,7 @@ pub(crate) async fn require(session: &Session<'_>, plan: &Plan) -> Result<(), Po
     for (network, one) in wanted {
         let missing = if !is_served {
             format!("the cluster serves no {KIND}: it has no Multus")
-        } else if find_metadata(session, &target(network)).await?.is_none() {
+        } else if find_metadata(session, &network.target()).await?.is_none() {
             format!("the cluster has no {KIND} `{network}`")
         } else {
             continue;
@@ -261,15 +258,6 @@ pub(crate) async fn require(session: &Session<'_>, plan: &Plan) -> Result<(), Po
         return Err(PortError::new(&NETWORK, action, missing).on(format!("{KIND} `{network}`")));
     }
     Ok(())
-}
-
-fn target(network: &NetworkName) -> Target {
-    let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", KIND);
-    Target {
-        resource: ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions"),
-        namespace: network.namespace.clone(),
-        name: network.name.clone(),
-    }
 }
 
 /// The network as an object of the package.
@@ -329,7 +317,7 @@ async fn resource_name(
         Some(item) => item.object["metadata"]["annotations"][RESOURCE_NAME]
             .as_str()
             .map(str::to_owned),
-        None => match find_metadata(session, &target(network)).await {
+        None => match find_metadata(session, &network.target()).await {
             Err(error) if error.code() == &FORBIDDEN => None,
             found => found?
                 .and_then(|metadata| metadata.annotations)

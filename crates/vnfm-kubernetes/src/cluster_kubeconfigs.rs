@@ -1,5 +1,6 @@
 //! The kubeconfigs of an instance's clusters, as Cluster API stores them: Secret `CLUSTER-kubeconfig`, type
-//! `cluster.x-k8s.io/secret`, key `value`. They are the outputs of the instance, by the name of the Secret.
+//! `cluster.x-k8s.io/secret`, key `value`. They are the outputs of the instance, by the name of the Secret; clusters of the same
+//! name in two namespaces by `NAMESPACE.CLUSTER-kubeconfig`.
 //!
 //! Only Secrets of `Cluster` objects with the labels of the instance are read, each by its name.
 
@@ -21,6 +22,8 @@ use vnfm_types::KeyValuePairs;
 const MAX_CLUSTERS: usize = 16;
 /// Largest kubeconfig, in bytes of base64; those of Cluster API have less than 8 KiB.
 const MAX_BASE64: usize = 64 * 1024;
+/// How the name of the Secret ends.
+const SUFFIX: &str = "-kubeconfig";
 const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 
@@ -51,24 +54,37 @@ pub(crate) async fn kubeconfigs(
         return Err(PortError::new(&UNEXPECTED, "read the kubeconfigs", detail));
     }
     let mut found = KeyValuePairs::new();
-    for cluster in clusters {
-        let name = cluster.metadata.name.unwrap_or_default();
+    for cluster in &clusters {
+        let name = cluster.metadata.name.clone().unwrap_or_default();
         let target = Target {
             resource: core("Secret", "secrets"),
-            namespace: cluster.metadata.namespace,
-            name: format!("{name}-kubeconfig"),
+            namespace: cluster.metadata.namespace.clone(),
+            name: format!("{name}{SUFFIX}"),
         };
         let Some(secret) = find(session, &target).await? else {
             continue;
         };
         if let Some(kubeconfig) = kubeconfig_of(&name, &secret) {
-            found.insert(target.name, kubeconfig.into());
+            found.insert(output_name(&clusters, cluster), kubeconfig.into());
         } else {
             let text = format!("{target} is not used: it is not a kubeconfig of Cluster API");
             cx.watcher.log("warn", "kubernetes", &text);
         }
     }
     Ok(found)
+}
+
+/// The name of the output of one of these clusters.
+fn output_name(clusters: &[DynamicObject], cluster: &DynamicObject) -> String {
+    let own = &cluster.metadata;
+    let name = own.name.as_deref().unwrap_or_default();
+    let namesakes = clusters
+        .iter()
+        .filter(|other| other.metadata.name == own.name);
+    match own.namespace.as_deref() {
+        Some(namespace) if namesakes.count() > 1 => format!("{namespace}.{name}{SUFFIX}"),
+        _ => format!("{name}{SUFFIX}"),
+    }
 }
 
 /// The kubeconfig in a Secret that Cluster API made for this cluster.
@@ -86,6 +102,21 @@ fn kubeconfig_of(cluster: &str, secret: &DynamicObject) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn clusters_of_one_name_are_told_apart_by_their_namespaces() {
+        let clusters = [("a", "edge"), ("b", "edge"), ("b", "core")].map(|(namespace, name)| {
+            let cluster = json!({"metadata": {"namespace": namespace, "name": name}});
+            serde_json::from_value::<DynamicObject>(cluster).unwrap()
+        });
+        let names = clusters
+            .each_ref()
+            .map(|cluster| output_name(&clusters, cluster));
+        assert_eq!(
+            names,
+            ["a.edge-kubeconfig", "b.edge-kubeconfig", "core-kubeconfig"]
+        );
+    }
 
     #[test]
     fn only_the_kubeconfig_of_this_cluster_is_read() {

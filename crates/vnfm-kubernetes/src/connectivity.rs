@@ -8,14 +8,13 @@
 //! An interface belongs to a connection point if the pod requests its network: so a pod that is still on another network has
 //! no such connection point. A port has no object of its own on the cluster: its handle is `POD/INTERFACE`.
 
-use crate::attach::KIND;
 use crate::attachments::{self, Attachment, Link, OwnNetworks, Pods};
 use crate::catalog::core;
 use crate::client::Session;
 use crate::errors::NOT_READY;
 use crate::labels;
 use crate::network_annotations::{
-    Interface, NETWORKS, Selection, interfaces, ip_address, selections,
+    Interface, KIND, NETWORKS, Selection, interfaces, ip_address, selections,
 };
 use crate::status::text;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, watch_until};

@@ -4,11 +4,9 @@ use crate::catalog::Target;
 use crate::client::Session;
 use crate::cluster_api;
 use crate::identifiers::segment;
+use crate::network_annotations;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use vnfm_core::ports::PortError;
-
-/// The group of `NetworkAttachmentDefinition`s.
-const NETWORKS_GROUP: &str = "k8s.cni.cncf.io";
 
 /// Deletes the object with this UID; does not wait.
 ///
@@ -53,7 +51,7 @@ pub(crate) fn has_dependents(target: &Target) -> bool {
     match target.resource.group.as_str() {
         "" => target.resource.kind == "ReplicationController",
         "apps" | "batch" => true,
-        NETWORKS_GROUP => false,
+        network_annotations::GROUP => false,
         group if cluster_api::is_group(group) => false,
         group => group.contains('.') && !group.ends_with(".k8s.io"),
     }
@@ -73,7 +71,7 @@ mod tests {
             ("batch", "Job", true),
             ("networking.k8s.io", "Ingress", false),
             ("databases.example.com", "Database", true),
-            ("k8s.cni.cncf.io", "NetworkAttachmentDefinition", false),
+            (network_annotations::GROUP, network_annotations::KIND, false),
             ("cluster.x-k8s.io", "Cluster", false),
         ] {
             let target = Target {

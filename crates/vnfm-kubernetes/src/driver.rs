@@ -17,19 +17,19 @@ use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
 use crate::helm_account;
+use crate::helm_releases;
 use crate::inventory::{inventory, is_incomplete};
 use crate::kubeconfig;
 use crate::manifests::Plan;
 use crate::object::find_metadata;
+use crate::object_policy;
 use crate::owned::owned;
 use crate::package_images;
 use crate::plan;
 use crate::planned::{
     check_plan, claim_hooks, planned_as, read_plan, recorded_targets, release_names, resolve_plan,
 };
-use crate::policy;
 use crate::power::started;
-use crate::releases;
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
@@ -99,7 +99,7 @@ impl InfraDriver for KubernetesDriver {
             return Ok(());
         }
         let plan = Plan::read(allocation, "0", None)?;
-        policy::permit(&plan, plan.is_named, policy)
+        object_policy::permit(&plan, plan.is_named, policy)
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
@@ -173,7 +173,7 @@ impl InfraDriver for KubernetesDriver {
         note_unattached(cx, allocation, &plan);
         if state != NamespaceState::Absent {
             for chart in &plan.charts {
-                releases::check(cx, &session, &plan.namespace, chart).await?;
+                helm_releases::check(cx, &session, &plan.namespace, chart).await?;
             }
         }
         for resolved in stages.iter().flatten() {
@@ -294,7 +294,7 @@ impl InfraDriver for KubernetesDriver {
             claim_hooks(cx, &session, allocation, &how.handle).await?;
         }
         for release in releases.iter().rev() {
-            releases::uninstall(cx, &session, release, &namespace).await?;
+            helm_releases::uninstall(cx, &session, release, &namespace).await?;
         }
         delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await?;
         package_images::give_up(cx, &session, &allocation.package, None).await

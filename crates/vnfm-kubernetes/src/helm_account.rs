@@ -17,7 +17,7 @@ use crate::identifiers::segment;
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::manifests::Plan;
-use crate::policy::{permit_resolved, permits_kind, unchecked_rules};
+use crate::object_policy::{permit_resolved, permits_kind, unchecked_rules};
 use crate::resolved::{NamespaceState, ResolvedObject};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::{

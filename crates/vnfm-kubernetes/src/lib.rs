@@ -8,11 +8,11 @@
 //!                      translate   without either: containers, storages and connection points of the descriptor ──> objects
 //!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
 //!                      values      the keys of their values; size_values: those that are numbers of VDUs
-//!                      releases    install, upgrade, recover; rendering: their objects; helm_account: under which login
+//!                      helm_releases  install, upgrade, recover; rendering: their objects; helm_account: under which login
 //!                      package_images  images of the package: pushed to the VIM's image_registry; image_references: named by digest
 //!                      catalog     any kind, by discovery
 //!                      capabilities  what the cluster offers, and whether an ASD can be deployed there
-//!                      policy      what VIM and role allow, checked before anything is created
+//!                      object_policy  what VIM and role allow, checked before anything is created
 //!                      render      the objects for `vnfmctl package render`, without a cluster
 //!                      attach      networks of pods, as Multus reads them; attachments: from the request, asd_networks: of an ASD
 //!                      virtual_machines  machines of KubeVirt: which run; machine_addresses: what they report
@@ -69,6 +69,7 @@ mod file_modes;
 mod heal;
 mod helm_account;
 mod helm_errors;
+mod helm_releases;
 mod http;
 mod identifiers;
 mod image_references;
@@ -90,6 +91,7 @@ mod names;
 mod network_annotations;
 mod network_policy;
 mod object;
+mod object_policy;
 mod owned;
 mod package_images;
 mod pem;
@@ -97,10 +99,8 @@ mod plan;
 mod planned;
 mod pod_events;
 mod pod_security;
-mod policy;
 mod power;
 mod ready;
-mod releases;
 mod render;
 mod rendering;
 mod replicas;

@@ -9,17 +9,14 @@ use crate::driver::KubernetesDriver;
 use crate::errors::{FORBIDDEN, FOREIGN, KIND, SHARED_LINK, STILL_THERE};
 use crate::identifiers::{is_label, is_subdomain};
 use crate::labels;
+use crate::network_annotations::{API_VERSION, KIND as NETWORK, NetworkName};
 use crate::object::find_metadata;
 use crate::stored_claims::create;
 use async_trait::async_trait;
-use kube::api::{ApiResource, GroupVersionKind};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Expired, Links, PortError, VimCall};
 use vnfm_types::{LinkSpec, SharedLink};
-
-const NETWORK_API: &str = "k8s.cni.cncf.io/v1";
-const NETWORK: &str = "NetworkAttachmentDefinition";
 
 #[async_trait]
 impl Links for KubernetesDriver {
@@ -93,13 +90,11 @@ fn refused(member: &str, what: &str) -> PortError {
 }
 
 fn target(link: &SharedLink) -> Target {
-    let (group, version) = NETWORK_API.split_once('/').unwrap_or_default();
-    let kind = GroupVersionKind::gvk(group, version, NETWORK);
-    Target {
-        resource: ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions"),
+    let network = NetworkName {
         namespace: link.spec.namespace.clone(),
         name: link.spec.name.clone(),
-    }
+    };
+    network.target()
 }
 
 fn resource_id(link: &SharedLink) -> String {
@@ -116,10 +111,10 @@ fn is_its(metadata: &ObjectMeta, cx: &VimCall<'_>, link: &SharedLink) -> bool {
 /// Refuses a cluster without networks for pods.
 async fn check_kind(session: &Session<'_>) -> Result<(), PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
-    if catalog.find(NETWORK_API, NETWORK).await?.is_some() {
+    if catalog.find(API_VERSION, NETWORK).await?.is_some() {
         return Ok(());
     }
-    let what = format!("the cluster does not serve `{NETWORK}` ({NETWORK_API})");
+    let what = format!("the cluster does not serve `{NETWORK}` ({API_VERSION})");
     let error = PortError::new(&KIND, "create the shared virtual link", what);
     Err(error.hint("install Multus and its CustomResourceDefinition on the cluster, then retry"))
 }
@@ -147,7 +142,7 @@ fn object(cx: &VimCall<'_>, link: &SharedLink) -> Result<Value, PortError> {
     let config = serde_json::to_string(&link.spec.cni_config);
     let config = config.map_err(|error| crate::driver::unserializable(&error))?;
     let mut object = json!({
-        "apiVersion": NETWORK_API,
+        "apiVersion": API_VERSION,
         "kind": NETWORK,
         "metadata": {"name": link.spec.name, "namespace": link.spec.namespace},
         "spec": {"config": config},

@@ -9,12 +9,20 @@
 //! A network is a `NetworkAttachmentDefinition`; without a namespace it is in that of the pod. An entry without an interface
 //! gets `net` and its number in the list, from 1. <https://github.com/k8snetworkplumbingwg/multi-net-spec>
 
+use crate::catalog::Target;
 use crate::identifiers::{is_label, is_subdomain};
+use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
+/// API group of networks.
+pub(crate) const GROUP: &str = "k8s.cni.cncf.io";
+/// `apiVersion` of networks.
+pub(crate) const API_VERSION: &str = "k8s.cni.cncf.io/v1";
+/// `kind` of networks.
+pub(crate) const KIND: &str = "NetworkAttachmentDefinition";
 /// Annotation of a pod template: the networks that it requests.
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 /// Annotation of a pod template: the network of its first interface.
@@ -48,6 +56,16 @@ impl NetworkName {
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
         })
+    }
+
+    /// The object on the cluster.
+    pub(crate) fn target(&self) -> Target {
+        let kind = GroupVersionKind::gvk(GROUP, "v1", KIND);
+        Target {
+            resource: ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions"),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
     }
 
     /// The same network as pods in `namespace` see it.

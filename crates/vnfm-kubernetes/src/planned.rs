@@ -9,11 +9,11 @@ use crate::client::Session;
 use crate::delete::Handle;
 use crate::errors::UNEXPECTED;
 use crate::helm_account;
+use crate::helm_releases;
 use crate::manifests::Plan;
 use crate::names;
 use crate::package_images;
 use crate::power::started;
-use crate::releases;
 use crate::rendering;
 use crate::resolved::ResolvedObject;
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(crate) async fn claim_hooks(
         Err(error) => return Err(error),
     };
     for chart in &plan.charts {
-        releases::claim_hooks(cx, session, (&plan.namespace, chart)).await?;
+        helm_releases::claim_hooks(cx, session, (&plan.namespace, chart)).await?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::helm_errors::helm_error;
 use crate::item::Item;
 use crate::labels;
 use crate::manifests::{Plan, read_stream};
-use crate::policy;
+use crate::object_policy;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,7 +154,7 @@ pub(crate) fn change(
     };
     amount::check(&plan, &chart.budget).map_err(|error| error.to_string())?;
     for policy in policies {
-        policy::permit(&plan, false, policy).map_err(|error| error.to_string())?;
+        object_policy::permit(&plan, false, policy).map_err(|error| error.to_string())?;
     }
     let mut changed = Vec::new();
     for item in plan.stages.iter_mut().flatten() {

@@ -10,10 +10,10 @@
 //! only to that user: revoke before the VIM gets another user.
 
 use crate::access::Access;
-use crate::call::{Call, encoded};
 use crate::driver::OpenStack;
 use crate::errors::{CREDENTIAL_FOREIGN, FORBIDDEN};
 use crate::heat::{installation_tag, member, stack_name};
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service, Session};
 use crate::leftovers;
 use async_trait::async_trait;

@@ -9,8 +9,8 @@
 //! new one needs no restart.
 
 use crate::access::Access;
-use crate::call::{Call, encoded};
 use crate::errors::{CERTIFICATE, FORBIDDEN, LOGIN_REFUSED, NO_KEY, UNEXPECTED};
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service, Sessions};
 use crate::unplaced_zones::UnplacedZones;
 use async_trait::async_trait;
@@ -90,7 +90,7 @@ impl Barbican {
         })
     }
 
-    async fn send(&self, call: Call) -> Result<crate::reply::Reply, PortError> {
+    async fn send(&self, call: Call) -> Result<crate::response::Reply, PortError> {
         let deadline = self
             .clock
             .now()

@@ -1,8 +1,8 @@
 //! Cinder: volumes, snapshots of them, and the return to one. A cloud without Cinder has no volumes, and so no snapshots.
 
-use crate::call::{Call, encoded};
 use crate::errors::{HAS_SNAPSHOTS, NOT_LATEST, SNAPSHOT_STUCK, VOLUME_LOST, message};
 use crate::heat::member;
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use crate::retries::Waiter;
 use crate::snapshots::{INSTANCE, SNAPSHOT, lost_part, one, path};

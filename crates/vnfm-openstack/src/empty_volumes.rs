@@ -7,10 +7,10 @@
 //! Name and metadata are in the request, so what an interrupted creation has left is found by them. Cinder may accept a request
 //! whose response was lost after we have looked: then two volumes have the name, and the deletion deletes both.
 
-use crate::call::{Call, encoded};
 use crate::cinder;
 use crate::errors::{VOLUME_LATE, VOLUME_NOT_CREATED};
 use crate::heat::member;
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use crate::retained_volumes::RETAINED;
 use crate::retries::Waiter;

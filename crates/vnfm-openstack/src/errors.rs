@@ -3,7 +3,7 @@
 //! [`refusal`] interprets statuses and error texts of the services; [`stack_failure`] interprets Heat's reason for a
 //! stack that failed later. Both are tested against texts of a real cloud.
 
-use crate::reply::Reply;
+use crate::response::Reply;
 use serde_json::Value;
 use vnfm_core::ports::ErrorKind::{Broken, Refused, Unavailable};
 use vnfm_core::ports::{Code, ErrorKind, PortError};

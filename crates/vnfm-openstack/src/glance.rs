@@ -20,8 +20,8 @@
 //! project, so that concurrent instances see each other's images. Images of earlier releases have no package tag; they
 //! are released the same way.
 
-use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
+use crate::http_call::{Call, encoded};
 use crate::image_body;
 use crate::keystone_login::{Cloud, Service};
 use crate::snapshots::SNAPSHOT;
@@ -106,7 +106,7 @@ pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, 
     if reply.status == 404 {
         return Ok(None);
     }
-    let reply = crate::reply::Reply {
+    let reply = crate::response::Reply {
         body: json!({ "image": reply.body }),
         ..reply
     };
@@ -292,7 +292,7 @@ async fn create(
         .send(Service::Image, &Call::post("/images", body, action))
         .await?;
     member(
-        crate::reply::Reply {
+        crate::response::Reply {
             body: json!({ "image": reply.body }),
             ..reply
         },

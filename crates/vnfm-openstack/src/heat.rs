@@ -3,10 +3,10 @@
 //! Two pitfalls: Heat responds with 500 to a list by both `name` and `tags`, and with a redirect to a
 //! lookup by name alone. So we find a stack by listing its name, and its owner by reading its tags.
 
-use crate::call::{Call, encoded};
 use crate::errors::UNEXPECTED;
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
-use crate::reply::Reply;
+use crate::response::Reply;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

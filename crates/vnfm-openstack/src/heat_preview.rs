@@ -1,8 +1,8 @@
 //! What Heat knows before it changes anything: the resources of a template, the template of a stack, and which properties
 //! of a resource change in place. Values are not read beyond names: they may be secret.
 
-use crate::call::{Call, encoded};
 use crate::heat::{Stack, StackTemplate, member, stack_name};
+use crate::http_call::{Call, encoded};
 use crate::inventory::SERVER;
 use crate::keystone_login::{Cloud, Service};
 use crate::vnfc_names::vdu_named;

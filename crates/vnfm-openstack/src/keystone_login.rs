@@ -8,11 +8,11 @@
 //! Each call reads the connection again, so a changed password reaches operations in flight.
 
 use crate::access::Access;
-use crate::call::{Call, send};
 use crate::errors::{
     APPLICATION_CREDENTIAL, LOGIN_REFUSED, NO_ENDPOINT, UNEXPECTED, heat_type, refusal,
 };
-use crate::reply::Reply;
+use crate::http_call::{Call, send};
+use crate::response::Reply;
 use crate::unplaced_zones::UnplacedZones;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;

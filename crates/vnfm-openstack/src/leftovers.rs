@@ -9,9 +9,9 @@
 //! Ours is what has the instance's tag (Kuryr: `resource_tags`), or that tag as the name of its cluster
 //! (cloud-provider-openstack, Cinder CSI: `--cluster-name`).
 
-use crate::call::{Call, encoded};
 use crate::errors::LEFTOVERS;
 use crate::heat::{member, stack_name};
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use crate::retries::Waiter;
 use crate::snapshots::path;

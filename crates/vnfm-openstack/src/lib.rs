@@ -6,7 +6,7 @@
 //!         ├─ check ─────────── the request, checked against the VNFD
 //!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
 //!         ├─ grant_constraints ─ what the NFVO's grant prescribes; zone_check: zones that cannot be followed
-//!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot:
+//!         ├─ instance_template ─ generated from the VNFD (generated_template), or the package's own (base_hot:
 //!         │                    nfv_layout, vnfc_resources, user_data, heat_files)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
@@ -18,7 +18,7 @@
 //!         ├─ links ─────────── networks that outlive stacks
 //!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
-//! heat, nova, neutron, glance (image_body: streams) ─ keystone_login (token, catalog) ─ call (one HTTP call) ─ errors
+//! heat, nova, neutron, glance (image_body: streams) ─ keystone_login (token, catalog) ─ http_call ─ errors
 //! ```
 //! We use no OpenStack crate: none supports Heat, and we need few calls. `access.rs` lists the connection's members.
 
@@ -28,7 +28,6 @@ mod barbican;
 mod base_hot;
 mod base_hot_sizes;
 mod blueprint;
-mod call;
 mod check;
 mod cinder;
 mod detached_ports;
@@ -44,9 +43,10 @@ mod group_members;
 mod heat;
 mod heat_files;
 mod heat_preview;
-mod hot_templates;
 mod hot_text;
+mod http_call;
 mod image_body;
+mod instance_template;
 mod inventory;
 mod keystone_login;
 mod leftovers;
@@ -56,20 +56,20 @@ mod neutron;
 mod nfv_layout;
 mod nova;
 mod package_images;
+mod package_templates;
 mod plan;
 mod policy;
 mod power;
 mod prepare;
 mod recorded_stack;
-mod reply;
 mod resolved;
+mod response;
 mod restore;
 mod retained_volumes;
 mod retries;
-mod rolling;
+mod rolling_update;
 mod snapshots;
 mod stacks;
-mod template;
 #[cfg(test)]
 mod testing;
 mod unplaced_zones;

@@ -6,10 +6,10 @@
 //! Neutron tags a network only after it exists; so its description, which is there from the start, names the link, and an
 //! interrupted creation finds it by that.
 
-use crate::call::{Call, encoded};
 use crate::driver::OpenStack;
 use crate::errors::LINK;
 use crate::heat::{installation_tag, member};
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use crate::snapshots::path;
 use async_trait::async_trait;

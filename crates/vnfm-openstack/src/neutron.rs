@@ -1,7 +1,7 @@
 //! Neutron: networks by id or name, ports.
 
-use crate::call::{Call, encoded};
 use crate::heat::member;
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,7 @@
 //! (RFC 7396); what it gives for a VDU, storage or CP also applies to the entries of its VNFCs.
 
 use crate::blueprint::{Blueprint, RequestedAddress, addresses};
-use crate::hot_templates::Templates;
+use crate::package_templates::Templates;
 use crate::resolved::Resolved;
 use crate::vnfc_names::vnfc_name;
 use serde_json::{Map, Value, json};

@@ -1,8 +1,8 @@
 //! Nova: servers, flavors, the project's limits, console logs.
 
-use crate::call::{Call, encoded};
 use crate::errors::UNEXPECTED;
 use crate::heat::member;
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -14,13 +14,13 @@
 use crate::blueprint::Blueprint;
 use crate::heat::{self, Phase, Resource, Stack, stack_name};
 use crate::heat_preview::{PreviewedResource, previewed, template_of, update_schema};
+use crate::instance_template::template_on_thread;
 use crate::inventory::{SERVER, VOLUME};
 use crate::keystone_login::Cloud;
 use crate::prepare::prepare;
 use crate::resolved::Resolved;
 use crate::snapshots::check_releasable;
 use crate::stacks::{RETAG_HINT, foreign, own};
-use crate::template::template_on_thread;
 use crate::unplaced_zones::UnplacedZones;
 use crate::update::{is_outdated, missing, targets};
 use crate::vnfc_resources::is_recorded;

@@ -12,9 +12,9 @@
 //! package again. Nova copies no disk of a server that boots from a volume, and Cinder reverts a volume only to its
 //! latest snapshot: both are refused by name.
 
-use crate::call::{Call, encoded};
 use crate::errors::{NOT_STORABLE, SNAPSHOT_GONE};
 use crate::heat::{member, stack_name};
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use crate::nova::{self, Server};
 use crate::retries::Waiter;

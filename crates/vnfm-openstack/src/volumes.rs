@@ -10,13 +10,13 @@
 //! What was retained stays so without its stack. An update that changes only the policy touches no server. Only volumes of
 //! the stack itself can be retained: in a group each member has the same template.
 
-use crate::call::Call;
 use crate::cinder;
 use crate::driver::OpenStack;
 use crate::empty_volumes;
 use crate::errors::{VOLUME_LATE, VOLUME_NESTED, VOLUME_STUCK, message};
 use crate::heat::{self, Phase, Stack};
 use crate::heat_preview::template_of;
+use crate::http_call::Call;
 use crate::inventory::VOLUME;
 use crate::keystone_login::{Cloud, Service};
 use crate::retained_volumes::{RETAINED, check_named, lost};

@@ -4,9 +4,9 @@
 //! decides.
 
 use crate::blueprint::{Blueprint, unsupported};
-use crate::hot_templates::Templates;
 use crate::keystone_login::Cloud;
 use crate::nfv_layout::{LOCATION, OLD_ZONE, VDU};
+use crate::package_templates::Templates;
 use crate::unplaced_zones::UnplacedZones;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::{BaseHot, HotExpression};

@@ -10,7 +10,7 @@
 //! | [`signature`](Signature) | parsing of a signature, and verification against the content |
 //! | [`certificate`](Certificate) | certificates from PEM and DER files |
 //! | [`trust`](Trust) | the chain from a signer's certificate to a trusted authority |
-//! | [`package`](check) | all signatures of a package, and the files that none covers |
+//! | [`package_signatures`](check) | all signatures of a package, and the files that none covers |
 //! | [`sign`](Key), [`seal`](Seal) | signing of packages, for vendors |
 //!
 //! `cms` and `x509-cert` parse structures, `aws-lc-rs` computes signatures, `webpki` builds chains; this crate implements
@@ -19,7 +19,7 @@
 mod algorithm;
 mod certificate;
 mod fault;
-mod package;
+mod package_signatures;
 mod seal;
 mod sign;
 mod signature;
@@ -27,7 +27,7 @@ mod trust;
 
 pub use certificate::Certificate;
 pub use fault::{Fault, Kind};
-pub use package::{Report, SignedFile, check, check_outer};
+pub use package_signatures::{Report, SignedFile, check, check_outer};
 pub use seal::Seal;
 pub use sign::{Key, Padding, Signing, signature_pem};
 pub use signature::{Signature, Signer, Verifier};

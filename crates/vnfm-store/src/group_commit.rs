@@ -400,7 +400,7 @@ fn perform(db: &Connection, keys: &SecretKeys, work: &Work) -> Performed {
     match work {
         Work::Write { fence, changes } => {
             if let Some(fence) = fence {
-                let held = run_all(db, &[lease::held(fence)]);
+                let held = run_all(db, &[op_lease::held(fence)]);
                 held.map_err(|e| (e, "check the lease"))?;
             }
             for change in changes {
@@ -415,19 +415,19 @@ fn perform(db: &Connection, keys: &SecretKeys, work: &Work) -> Performed {
             lease,
             op_id,
         } => {
-            let claimed = first(db, &lease::claim(owner, *lease, op_id.as_deref()));
+            let claimed = first(db, &op_lease::claim(owner, *lease, op_id.as_deref()));
             claimed
-                .map(|row| Answer::Claimed(row.map(lease::claimed)))
+                .map(|row| Answer::Claimed(row.map(op_lease::claimed)))
                 .map_err(|e| (e, "claim an operation"))
         }
         Work::Renew { fence, lease } => {
-            let renewed = first(db, &lease::renew(fence, *lease));
+            let renewed = first(db, &op_lease::renew(fence, *lease));
             renewed
-                .and_then(|row| lease::renewed(fence, row))
+                .and_then(|row| op_lease::renewed(fence, row))
                 .map(Answer::Renewed)
                 .map_err(|e| (e, "renew a lease"))
         }
-        Work::Release { fence } => run_all(db, &[lease::release(fence)])
+        Work::Release { fence } => run_all(db, &[op_lease::release(fence)])
             .map(|()| Answer::Written)
             .map_err(|e| (e, "release a lease")),
         Work::Log { op_id, lines } => run_all(db, &write::append_log(op_id, lines))

@@ -14,7 +14,7 @@
 //! | store | `sqlite` | opening; the [`Store`](vnfm_core::ports::Store) trait and the ports for the care of a store |
 //! | pure | `write` | the statements of each [`Change`](vnfm_core::ports::Change), with its conditions |
 //! | | `read` | queries, and how their rows become records |
-//! | | `lease`, `tenant_usage`, `kept_addresses` | leases; resources counted per tenant; addresses from before they were checked |
+//! | | `op_lease`, `tenant_usage`, `kept_addresses` | leases; resources counted per tenant; addresses from before they were checked |
 //! | | `filter`, `visibility`, `dialect` | list filters and visibility rules as SQL; this database's JSON functions |
 //! | tasks | `opening`, `schema`, `upgrade` | first transactions, numbered migrations, rows of older versions |
 //! | | `retention`, `statistics`, `restore_mark` | removal of old rows; counts; the mark of a restored database |
@@ -42,9 +42,9 @@ mod instance_files;
 mod integrity;
 mod kept_addresses;
 mod key_provider;
-mod lease;
 mod leftovers;
 mod location;
+mod op_lease;
 mod opening;
 mod packages;
 mod process_lock;

@@ -2,7 +2,7 @@
 
 use crate::executor::{execute, first, one, run, transaction};
 use crate::fault::Done;
-use crate::lease;
+use crate::op_lease;
 use crate::secret_keys::SecretKeys;
 use crate::statement::Query;
 use rusqlite::Connection;
@@ -23,7 +23,10 @@ pub(crate) fn prepare(db: &Connection, keys: &SecretKeys) -> Done<String> {
             execute(db, &add.bind(KEY_CHECK).bind(sealed))?;
         }
         let id = installation(db)?;
-        run(db, &lease::take_over(&format!("opened-{}", Uuid::new_v4())))?;
+        run(
+            db,
+            &op_lease::take_over(&format!("opened-{}", Uuid::new_v4())),
+        )?;
         execute(db, &Query::new("DELETE FROM reservations"))?;
         Ok(id)
     })

@@ -4,7 +4,7 @@
 
 use crate::fault::Done;
 use crate::filter::{INSTANCES, OPS, PACKAGES};
-use crate::lease::cancel_mode;
+use crate::op_lease::cancel_mode;
 use crate::secret_keys::SecretKeys;
 use crate::statement::{Query as Sql, Row, json};
 use crate::visibility::List;

@@ -4,9 +4,11 @@ use super::fakes::*;
 use super::setup::*;
 use futures::future::join_all;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use vnfm_core::ports::{Change, InstanceRecord};
 use vnfm_core::{Engine, Why};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
-use vnfm_types::TerminateVnfRequest;
+use vnfm_types::{TerminateVnfRequest, VnfInfoModificationRequest};
 
 async fn instantiated(engine: &Engine, on_vim: &str) -> String {
     let id = instance(engine).await;
@@ -53,6 +55,35 @@ fn only_accepted(all: impl Iterator<Item = Result<String, vnfm_core::Refusal>>) 
     }
     assert_eq!(accepted.len(), 1, "{accepted:?}");
     accepted.remove(0)
+}
+
+#[tokio::test]
+async fn a_request_is_checked_again_if_the_record_changes_meanwhile() {
+    let world = Arc::new(FakeWorld::default());
+    let engine = engine(store().await, &world);
+    let id = instantiated(&engine, "cloud").await;
+    let checks = AtomicUsize::new(0);
+    let change_once = |record: &InstanceRecord| {
+        if checks.fetch_add(1, SeqCst) == 0 {
+            let mut record = record.clone();
+            record.vnf.vnf_instance_description = Some("written meanwhile".into());
+            let put = vec![Change::PutInstance(Box::new(record))];
+            futures::executor::block_on(engine.store().write(None, put)).unwrap();
+        }
+        true
+    };
+    let request = VnfInfoModificationRequest {
+        vnf_instance_name: Some(Some("renamed".into())),
+        ..VnfInfoModificationRequest::default()
+    };
+    let op = engine.modify(TENANT, &id, request, &change_once).await;
+    engine.drive(&op.unwrap()).await.unwrap();
+    let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+    assert_eq!(vnf.vnf_instance_name.as_deref(), Some("renamed"));
+    let kept = vnf.vnf_instance_description;
+    assert_eq!(kept.as_deref(), Some("written meanwhile"));
+    assert_eq!(checks.load(SeqCst), 2);
+    assert_consistent(&engine, &world, "changed meanwhile").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,24 +15,6 @@ fn testbed() -> (Simulator, Testbed) {
     (sim, testbed)
 }
 
-/// The living child processes of a server: those of its hooks.
-fn hooks(server: u32) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let of_server = |process: &std::fs::DirEntry| {
-        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        let fields: Vec<_> = stat
-            .rsplit(')')
-            .next()
-            .unwrap()
-            .split_whitespace()
-            .collect();
-        fields.len() > 1 && fields[0] != "Z" && fields[1] == server.to_string()
-    };
-    let own = processes.filter(of_server);
-    own.map(|process| process.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
 #[test]
 fn killing_the_server_kills_its_hook_processes_and_the_operation_is_resumed() {
     let (sim, mut testbed) = testbed();
@@ -42,7 +24,7 @@ fn killing_the_server_kills_its_hook_processes_and_the_operation_is_resumed() {
     sim.arm(&slow);
     let op = testbed.instantiate(VNF_A, &request);
     until("the hook", LONG, || (sim.seen() > 0).then_some(()));
-    let hooks = hooks(testbed.server.id());
+    let hooks = testbed.server.hook_processes();
     assert!(
         !hooks.is_empty(),
         "no process of a hook: {}",

@@ -70,7 +70,7 @@ fn change(scenario: &mut Scenario<'_>, machines: &Machines, next: &NextRelease) 
     }
     let lost = cut_power(scenario, machines)?;
     heal(scenario, lost)?;
-    for what in ["certificates", "login"] {
+    for what in ["certificates", "ca", "login"] {
         let label = format!("rotate the {what}");
         run(scenario, &label, &["cluster", "rotate", what, VNF_A])?;
     }

@@ -4,6 +4,7 @@
 //! body ─► instance ─► If-Match ─► can_begin ─► support ─► skipped hooks ─► target of the row ─► VIM registered?
 //!      ─► parameters of hooks ─► one transaction: occurrence in its initial state, the instance's one active operation,
 //!                                the row's own changes, the first notification
+//!      ^                           └─ the record was changed concurrently, for example from its VIM: again
 //! ```
 
 use super::operation::{
@@ -16,7 +17,7 @@ use crate::deployment::Deployment;
 use crate::hooks;
 use crate::overrides::SkipHooks;
 use crate::patch::merge_patch;
-use crate::ports::{InstanceRecord, Replacement, without_own_params};
+use crate::ports::{InstanceRecord, Replacement, StoreError, without_own_params};
 use crate::query::VisibilityScope;
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -25,6 +26,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_types::InstantiationState;
 
+/// How often a request is checked again because the instance's record was changed concurrently.
+const MAX_ATTEMPTS: u32 = 3;
+
 /// Accepts an operation: its occurrence exists in its initial state when this returns its id.
 pub(crate) async fn begin(
     context: &Context,
@@ -32,8 +36,14 @@ pub(crate) async fn begin(
     instance_id: &str,
     begin: Begin<'_>,
 ) -> Result<String, Refusal> {
-    let (instance, beginning) = accept(context, tenant, instance_id, begin).await?;
-    operation_control::begin(context, instance, beginning).await
+    let mut attempt = 1;
+    loop {
+        let (instance, beginning) = accept(context, tenant, instance_id, &begin).await?;
+        match operation_control::begin(context, instance, beginning).await {
+            Err(StoreError::Changed { .. }) if attempt < MAX_ATTEMPTS => attempt += 1,
+            begun => return begun.map_err(operation_control::not_begun),
+        }
+    }
 }
 
 /// As [`begin`], but writes nothing: the operation's row, and the deployment that its steps would work on.
@@ -43,7 +53,7 @@ pub(crate) async fn try_to_begin(
     instance_id: &str,
     begin: Begin<'_>,
 ) -> Result<Tried, Refusal> {
-    let (instance, beginning) = accept(context, tenant, instance_id, begin).await?;
+    let (instance, beginning) = accept(context, tenant, instance_id, &begin).await?;
     let target = &beginning.target;
     let skipped = beginning.skip.as_ref().map(|skip| skip.hooks.clone());
     let tried = Tried {
@@ -85,7 +95,7 @@ async fn accept(
     context: &Context,
     tenant: &str,
     instance_id: &str,
-    begin: Begin<'_>,
+    begin: &Begin<'_>,
 ) -> Result<(InstanceRecord, Beginning), Refusal> {
     let operation = begin.operation;
     let body = operation.body.read(&begin.body).map_err(|_| malformed())?;
@@ -93,7 +103,7 @@ async fn accept(
     check_unchanged(&instance, begin.expected)?;
     operation.can_begin(&instance)?;
     operation.check_support(context, &instance).await?;
-    let skip = checked_skip(operation, begin.skip)?;
+    let skip = checked_skip(operation, begin.skip.clone())?;
     check_cascade(operation, begin.cascade)?;
     let id = uuid::Uuid::new_v4().to_string();
     let everything = VisibilityScope::default();

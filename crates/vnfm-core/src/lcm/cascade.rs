@@ -11,10 +11,10 @@
 //! the others have ended.
 
 use super::accept;
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::{Begin, Dependant, Requested};
-use super::runner;
 use super::step::Output;
+use super::step_runner;
 use crate::context::Context;
 use crate::ports::{Backoff, Code, ErrorKind, OpRecord, PortError, Store, StoreError};
 use crate::query::{Query, VisibilityScope};
@@ -184,7 +184,7 @@ async fn ended(op: &Op, id: &str, op_id: &str) -> Output<OpRecord> {
             let claim = store.claim(&context.owner, lease, Some(op_id)).await?;
             if let Some(claim) = claim {
                 let mut driving = Driving(Some((context, op_id)));
-                runner::drive(context, &[op.operation], claim).await?;
+                step_runner::drive(context, &[op.operation], claim).await?;
                 driving.0 = None;
                 continue;
             }

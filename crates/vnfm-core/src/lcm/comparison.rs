@@ -5,7 +5,7 @@
 //! | flavours of a VNFD | the new flavour has room for it, and describes it alike except for its CPUs, memory and disks |
 //! | VNFDs | the new one has room for it: it is changed or replaced in its place |
 
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::GrantNeeds;
 use super::resize::resources_of;
 use super::{grant_request, retarget, volume_use};

@@ -11,7 +11,7 @@
 //! lease for a while, or made room for another suspect.
 
 use super::hook_journal;
-use super::op::Op;
+use super::op_context::Op;
 use super::step::Step;
 use crate::context::Context;
 use crate::exclusive::{Pass, exclusive_time};

@@ -1,9 +1,9 @@
 //! A step that fails because this machine has no file descriptor left has not really failed: others will release theirs.
 //! It is repeated until it gets one or its deadline passes. Steps are idempotent, so they can be repeated.
 
-use super::op::Op;
-use super::perform::perform;
+use super::op_context::Op;
 use super::step::{Direction, Step};
+use super::step_work::perform;
 use crate::ports::PortError;
 use serde_json::Value;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The state in which a process left an operation.
 
-use super::op::Op;
+use super::op_context::Op;
 use std::fmt;
 use vnfm_types::{LcmOperationState, ProblemDetails};
 

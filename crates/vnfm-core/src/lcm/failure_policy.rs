@@ -12,9 +12,9 @@
 //! decides. The policy is read at each failure, so a new one applies to running operations too.
 
 use super::crash_suspects;
-use super::journal::{report_step, store, stored};
-use super::op::Op;
+use super::op_context::Op;
 use super::step::Step;
+use super::step_journal::{report_step, store, stored};
 use crate::ports::{
     Change, JournalRow, PortError, StepRetry, StepStatus, StoreError, Watcher as _,
 };

@@ -16,7 +16,7 @@ pub use super::approved::Approved;
 
 use super::grant_check;
 use super::grant_request;
-use super::op::Op;
+use super::op_context::Op;
 use super::problem::cancelled;
 use super::step::{Output, StepOutput as _};
 use crate::ports::{

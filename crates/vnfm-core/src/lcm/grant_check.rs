@@ -2,7 +2,7 @@
 //! prescribes nothing that we cannot do. What only a driver can judge, the driver refuses in `preview`.
 
 use super::approved::Approved;
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::GrantDecides;
 use crate::deployment::Deployment;
 use crate::hooks;

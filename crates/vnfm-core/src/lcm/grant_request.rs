@@ -2,7 +2,7 @@
 //!
 //! A resource definition has the same id in every request for the same operation, also from another process.
 
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::GrantNeeds;
 use crate::deployment::Deployment;
 use crate::ports::{Inventory, PortError, compute_id, link_id, port_id, storage_id};

@@ -1,7 +1,7 @@
 //! One call of a hook: its driver, its request, and the host services that it may use.
 
 use super::dependents;
-use super::op::Op;
+use super::op_context::Op;
 use crate::hooks::{
     CheckpointSizes, HookCredentials, HookOutput, Host, Pending, Requested, UNDECLARED, can_undo,
     check_effects, check_implements, driver_of, plugin_of,

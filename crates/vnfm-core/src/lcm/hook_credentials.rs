@@ -1,6 +1,6 @@
 //! Logins to the VIM that hooks requested: kept with the deployment, revoked by the undo of their step.
 
-use super::op::Op;
+use super::op_context::Op;
 use crate::hooks::{REQUESTED, credentials_step};
 use crate::ports::PortError;
 

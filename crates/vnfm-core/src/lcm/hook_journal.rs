@@ -1,7 +1,7 @@
 //! What the journal stores about a hook ([`HookState`]): the driver that serves it, and whether it can undo the hook.
 
 use super::hook_call;
-use super::op::Op;
+use super::op_context::Op;
 use super::step::{HookOf, Step};
 use crate::deployment::{Deployment, PLUGINS_MEMBER};
 use crate::ports::{HookState, StepStatus};

@@ -1,6 +1,6 @@
 //! VIMs that the hooks of an instance created: registered as an effect of the operation, unregistered by its undo.
 
-use super::op::Op;
+use super::op_context::Op;
 use crate::ports::{Change, NewVim, PortError, StoreError};
 use crate::vims::{Candidate, as_port_error};
 use uuid::Uuid;

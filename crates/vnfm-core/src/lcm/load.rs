@@ -1,7 +1,7 @@
 //! Loads an operation that a process is about to drive: its records, its journal, its package, and the grant that it has.
 
 use super::approved::Approved;
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::{self, Operation};
 use crate::context::Context;
 use crate::json::to_json_or_log;

@@ -1,12 +1,13 @@
 //! Lifecycle operations: one file per operation and one shared runner.
 //!
-//! From top to bottom; a file imports those below it. `op`, `operation` and `step` are one unit: a row has functions of an
+//! From top to bottom; a file imports those below it. `op_context`, `operation` and `step` are one unit: a row has functions of an
 //! [`Op`], an `Op` knows its row, and both know steps.
 //!
 //! | file | content |
 //! |---|---|
 //! | `accept` | how a request becomes an operation |
-//! | [`runner`] | runs the steps, resumes, undoes |
+//! | `operation_table` | all operations, each with its row |
+//! | [`step_runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
 //! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`change_vnfpkg`], [`create_snapshot`], [`revert_to_snapshot`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | [`retarget`] | what changes to another deployment share |
@@ -23,10 +24,10 @@
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
 //! | `failure_policy` | what follows when a step fails: another attempt, a rollback, or a stop |
 //! | `driven` | the state in which a process left an operation |
-//! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
+//! | `step_work` | runs or undoes a step: asks for the grant, calls the hook, or works |
 //! | `transition` | the one writer of operation states |
 //! | `load` | an operation from its records, with the grant that it has |
-//! | `journal` | writes the journal: *started* before a side effect, *done* after it |
+//! | `step_journal` | writes the journal: *started* before a side effect, *done* after it |
 //! | `crash_suspects` | steps during which the server died: run one at a time, with nothing else running |
 //! | [`grant`], `grant_request`, `grant_check`, `approved` | asks the NFVO for a grant, checks it, and applies it |
 //! | `hook_call`, `hook_journal` | calls a hook for an operation; what the journal stores about it |
@@ -34,7 +35,7 @@
 //! | `vim_slot` | limits concurrent operations per VIM |
 //! | `explain` | progress, reason for waiting, possible next actions |
 //! | `problem` | the error recorded in the occurrence |
-//! | `op` | one operation while it is driven |
+//! | `op_context` | one operation while it is driven |
 //! | `operation` | the row: all that others need to know about an operation |
 //! | `support` | what flavour, VNFD and VIM must have for an operation |
 //! | `step` | one step: what it does, and how it is undone |
@@ -64,23 +65,21 @@ mod hook_credentials;
 mod hook_journal;
 mod hook_vims;
 pub mod instantiate;
-mod journal;
 mod link_use;
 mod load;
 pub mod modify_info;
 mod notification;
-mod op;
+mod op_context;
 pub mod operate;
 mod operation;
 mod operation_control;
+mod operation_table;
 mod outcome;
-mod perform;
 mod problem;
 mod refresh;
 pub mod resize;
 pub mod retarget;
 pub mod revert_to_snapshot;
-pub mod runner;
 pub mod scale;
 mod scale_refusal;
 pub mod scale_to_level;
@@ -88,6 +87,9 @@ mod snapshot_use;
 mod state_log;
 mod step;
 mod step_attempt;
+mod step_journal;
+pub mod step_runner;
+mod step_work;
 mod support;
 pub mod terminate;
 mod transition;
@@ -97,13 +99,14 @@ mod volume_use;
 pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
 pub use driven::{Driven, NotCompleted};
-pub use op::Op;
-pub(crate) use op::check_budget;
+pub use op_context::Op;
+pub(crate) use op_context::check_budget;
 pub use operation::{
     Begin, Body, Completion, Dependant, Expected, GrantDecides, GrantNeeds, GrantRule, Operation,
     Requested, Requires, SnapshotUse, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
+pub use operation_table::OPERATIONS;
 pub(crate) use outcome::recorded;
 pub(crate) use refresh::{Refreshed, Refresher};
 pub(crate) use snapshot_use::{Stored, being_deleted, used_by};
@@ -118,31 +121,15 @@ pub(crate) use volume_use::volumes_on;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
 
-/// The operations of the product. One added here is covered by the generic tests and the fault machine.
-pub const OPERATIONS: &[&Operation] = &[
-    &instantiate::OPERATION,
-    &heal::OPERATION,
-    &scale::OPERATION,
-    &scale_to_level::OPERATION,
-    &operate::OPERATION,
-    &change_flavour::OPERATION,
-    &change_ext_conn::OPERATION,
-    &change_vnfpkg::OPERATION,
-    &create_snapshot::OPERATION,
-    &revert_to_snapshot::OPERATION,
-    &modify_info::OPERATION,
-    &terminate::OPERATION,
-];
-
 pub(crate) fn codes() -> Vec<&'static Code> {
     let own: [&Code; 8] = [
         &PLAN_TOO_LARGE,
-        &runner::CANCELLED,
-        &runner::TOO_LATE,
-        &runner::PANICKED,
+        &step_runner::CANCELLED,
+        &step_runner::TOO_LATE,
+        &step_runner::PANICKED,
         &crash_suspects::DIED,
         &crash_suspects::HOOK_DIED,
-        &op::JOURNAL,
+        &op_context::JOURNAL,
         &PACKAGE,
     ];
     own.into_iter()

@@ -9,7 +9,7 @@
 //! | slot at the VIM | `vim_slot` |
 //! | routes, links, command line | server and `vnfmctl` |
 
-use super::op::Op;
+use super::op_context::Op;
 use super::step::Step;
 use super::support::Support;
 use crate::context::Context;

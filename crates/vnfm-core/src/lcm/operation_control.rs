@@ -25,21 +25,24 @@ pub(super) struct Beginning {
 }
 
 /// Writes the occurrence in its initial state, the instance's one active operation, and the first notification.
+///
+/// # Errors
+///
+/// `Changed` if the record is no longer `instance`; see [`not_begun`] for the others.
 pub(super) async fn begin(
     context: &Context,
     instance: InstanceRecord,
     beginning: Beginning,
-) -> Result<String, Refusal> {
+) -> Result<String, StoreError> {
     let (kind, id) = (beginning.operation.kind, beginning.id.clone());
     let changes = first_changes(context, instance, beginning);
-    let written = context.store().write(None, changes).await;
-    written.map_err(not_begun)?;
+    context.store().write(None, changes).await?;
     context.observer.entered(kind, kind.initial_state());
     Ok(id)
 }
 
 /// The refusal of an operation that cannot begin: lists the live VNFs on a cluster that it would take away.
-fn not_begun(error: StoreError) -> Refusal {
+pub(super) fn not_begun(error: StoreError) -> Refusal {
     let refusal = Refusal::from(error);
     if refusal.code != &refusal::IN_USE {
         return refusal;

@@ -3,7 +3,7 @@
 use super::changes::{inventory, show_states};
 use super::heal;
 use super::hook_journal;
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::Completion;
 use crate::deployment::Deployment;
 use crate::deployment::max_scale_levels;

@@ -1,6 +1,6 @@
 //! `VnfLcmOpOcc.error`: a neighbour's ProblemDetails is passed on unchanged, together with our own members.
 
-use super::op::Op;
+use super::op_context::Op;
 use crate::ports::{Code, ErrorKind, PortError};
 use vnfm_types::{CancelMode, ProblemDetails};
 

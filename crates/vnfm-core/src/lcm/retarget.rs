@@ -8,7 +8,7 @@
 
 use super::changes::{self, inventory};
 use super::instantiate::Prepared;
-use super::op::JOURNAL;
+use super::op_context::JOURNAL;
 use super::operation::{Completion, Requested};
 use super::step::{Output, Step, StepOutput, journaled};
 use super::{Op, outcome};

@@ -1,6 +1,6 @@
 //! A step of an operation: what it does, and what that means for retry, rollback and the journal.
 
-use super::op::{Op, unreadable};
+use super::op_context::{Op, unreadable};
 use crate::deployment::Deployment;
 use crate::limits::Limits;
 use crate::ports::{Inventory, PortError};

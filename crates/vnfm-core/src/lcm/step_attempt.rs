@@ -2,10 +2,10 @@
 
 use super::crash_suspects::{self, Beginning};
 use super::descriptor_shortage;
-use super::journal::begin;
-use super::op::Op;
+use super::op_context::Op;
 use super::problem::cancelled;
 use super::step::{Direction, Step};
+use super::step_journal::begin;
 use crate::ports::{Code, ErrorKind, PortError, StoreError};
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! The one writer of operation states: how an occurrence begins, and each later change of its state, with what
 //! belongs into the same transaction.
 
-use super::journal::{store, stored};
 use super::notification::{Status, notification};
-use super::op::Op;
+use super::op_context::Op;
 use super::operation::Completion;
+use super::step_journal::{store, stored};
 use crate::ports::{Change, InstanceRecord, OpRecord, StoreError};
 use futures_util::future;
 use jiff::Timestamp;

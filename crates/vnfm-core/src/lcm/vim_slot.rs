@@ -4,7 +4,7 @@
 //! A waiting operation holds nothing that another one needs, so deadlocks are impossible. A cancel request and the shutdown
 //! of this process end the wait: what follows does not call the VIM.
 
-use super::op::Op;
+use super::op_context::Op;
 use crate::ports::Watcher as _;
 use crate::vim_limiter::Ticket;
 use futures_util::future::select;

@@ -1,6 +1,6 @@
 //! Resolves names to attributes of the resource, and values to the types of those attributes.
 
-use super::grammar::{Expression, Name, Spanned};
+use super::filter_grammar::{Expression, Name, Spanned};
 use super::{Comparison, Hop, Leaf, Operand, QuerySyntaxError, Term};
 use vnfm_types::shape::{Attribute, Many, Resource, Shape, Type};
 

@@ -13,10 +13,10 @@
 //! and this process exits, even if the first thread is in an endless loop.
 #![expect(unsafe_code, reason = "calls the plugin's `create`")]
 
-mod calls;
 mod landlock;
 mod root;
 mod sandbox;
+mod seccomp;
 mod services;
 mod supervise;
 mod system;

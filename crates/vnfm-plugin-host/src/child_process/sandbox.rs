@@ -9,7 +9,7 @@
 //! | other processes | invisible in a PID namespace, otherwise protected by the user ID or by Landlock |
 //! | files | its own root (root.rs) and Landlock (landlock.rs), at least one of them; visible.rs lists what is visible |
 //! | network | unrestricted, except for scripts: an empty network namespace, otherwise only Unix sockets |
-//! | system calls | those that affect other processes or the kernel are refused (calls.rs) |
+//! | system calls | those that affect other processes or the kernel are refused (seccomp.rs) |
 //! | its end | a supervisor waits for it and kills everything it started (supervise.rs) |
 //!
 //! Root creates the namespaces directly, another user in a user namespace. If the kernel allows neither, Landlock and
@@ -165,7 +165,7 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
             )));
         }
     };
-    calls::filter(!load.network && !spaces.any()).map_err(cannot("filter system calls"))?;
+    seccomp::filter(!load.network && !spaces.any()).map_err(cannot("filter system calls"))?;
     let network = match (load.network, spaces.any()) {
         (true, _) => Network::Servers,
         (false, true) => Network::Namespace,

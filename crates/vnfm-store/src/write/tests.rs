@@ -2,7 +2,7 @@
 
 use super::statements;
 use crate::executor;
-use crate::lease;
+use crate::op_lease;
 use crate::schema::{MIGRATIONS, migrate};
 use crate::secret_keys::SecretKeys;
 use crate::statement::{Expect, Query, Refusal, Statement, Value};
@@ -202,10 +202,10 @@ fn a_lease_is_held_until_the_commit_and_taken_over_with_a_higher_epoch() {
         op_id: "o".into(),
         epoch: 7,
     };
-    let held = lease::held(&fence);
+    let held = op_lease::held(&fence);
     assert!(matches!(held.expect, Expect::HeldRows(_)));
     assert_eq!(held.query.values, [Value::from("o"), Value::Integer(7)]);
-    let take_over = lease::take_over("new").query;
+    let take_over = op_lease::take_over("new").query;
     assert!(take_over.sql.contains("epoch = epoch + 1"));
     assert_eq!(take_over.values, [Value::from("new")]);
 }

@@ -11,7 +11,7 @@
 
 use super::destination::{Destination, path_of};
 use crate::context::Context;
-use crate::lcm::op::Op;
+use crate::lcm::op_context::Op;
 use crate::patch::{check_types, merge_patch};
 use crate::ports::{PortError, Schemas};
 use crate::refusal::{self, Refusal, Why};

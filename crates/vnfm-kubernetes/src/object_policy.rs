@@ -433,5 +433,5 @@ pub(crate) fn namespace_label(policy: &VimPolicy) -> Option<(&'static str, &'sta
 }
 
 #[cfg(test)]
-#[path = "policy_tests.rs"]
+#[path = "object_policy_tests.rs"]
 mod tests;

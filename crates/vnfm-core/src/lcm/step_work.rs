@@ -3,7 +3,7 @@
 use super::grant;
 use super::hook_call;
 use super::hook_credentials;
-use super::op::Op;
+use super::op_context::Op;
 use super::step::{Direction, Step, StepKind, Undo, journaled, silent, versioned};
 use crate::ports::PortError;
 use futures_util::future::{BoxFuture, ready};

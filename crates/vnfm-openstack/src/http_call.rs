@@ -7,7 +7,7 @@
 use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, truncate};
 use crate::image_body::Image;
 use crate::keystone_login::Cloud;
-use crate::reply::Reply;
+use crate::response::Reply;
 use futures::future::{Either, select};
 use jiff::SignedDuration;
 use serde_json::Value;

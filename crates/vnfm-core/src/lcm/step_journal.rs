@@ -1,7 +1,7 @@
 //! Writes the journal of an operation: *started* before the side effect of a step, its end afterwards.
 
 use super::hook_journal;
-use super::op::Op;
+use super::op_context::Op;
 use super::step::{Direction, Step};
 use crate::ports::{Change, JournalRow, ProcessHistory, SecretJson, StepStatus, StoreError};
 use crate::running_ops::Stored;
