@@ -4,8 +4,8 @@ use crate::empty_volume_scenarios::{
     self, classes, create, delete, empty, make_class, what_cannot_be_provisioned_is_refused_by_name,
 };
 use crate::faults::faulty_cluster;
-use crate::retained_volumes::owned;
-use serde_json::json;
+use crate::retained_volumes::{bound, owned, two_pods, with_volumes};
+use serde_json::{Value, json};
 use vnfm_core::ports::ErrorKind;
 use vnfm_sim::faults::{Fault, Rule, When};
 
@@ -37,6 +37,39 @@ async fn a_volume_without_a_place_is_refused_by_name() {
     let (world, _, _) = faulty_cluster().await;
     let class = make_class(&world, "class", json!({})).await;
     empty_volume_scenarios::a_volume_without_a_place_is_refused_by_name(&world, &class).await;
+}
+
+#[tokio::test]
+async fn empty_volumes_get_the_places_that_others_leave_in_order() {
+    let (world, _, _) = faulty_cluster().await;
+    let class = make_class(&world, "class", json!({})).await;
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let mut volume = empty(&world, Some(&class));
+        let found = create(&world, &volume, 10).await.unwrap();
+        volume.resource_id = Some(found.resource_id);
+        all.push(volume);
+    }
+    // The second one has a place since the first instance; the third one is new.
+    for [of_first_pod, of_second_pod] in [[0, 1], [2, 1]] {
+        let list = [all[of_first_pod].clone(), all[of_second_pod].clone()];
+        let other = world.neighbour();
+        let what = with_volumes(two_pods(&class), &list);
+        let created = other.instantiate(&what, 10).await.unwrap();
+        let bound = bound(&created);
+        assert_eq!(bound["data-web-0"], list[0].on_vim());
+        assert_eq!(bound["data-web-1"], list[1].on_vim());
+        other.terminate(&what, created.handle).await.unwrap();
+    }
+    let other = world.neighbour();
+    let full = with_volumes(two_pods(&class), &all);
+    let refused = other.instantiate(&full, 10).await.unwrap_err();
+    assert_eq!(refused.name(), "kubernetes.volume", "{refused}");
+    other.terminate(&full, Value::Null).await.unwrap();
+    for volume in &all {
+        delete(&world, volume).await;
+    }
+    world.assert_nothing_left().await;
 }
 
 #[tokio::test]
