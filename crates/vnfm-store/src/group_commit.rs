@@ -16,7 +16,7 @@ use crate::location::{Access, Location};
 use crate::secret_keys::SecretKeys;
 use crate::vim_record_cache::VimCache;
 use crate::wal::Acknowledged;
-use crate::{lease, write};
+use crate::{op_lease, write};
 use rusqlite::Connection;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

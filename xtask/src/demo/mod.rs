@@ -224,7 +224,7 @@ fn temporary_folder() -> Result<tempfile::TempDir> {
 /// Builds the programs. Cargo's progress is visible: the first build takes minutes.
 fn build() -> Result<()> {
     terminal::note(
-        "building the programs; from nothing this takes up to eleven minutes on two cores",
+        "building the programs; from nothing this takes about nine minutes on two cores",
     );
     let mut build = paths::cargo();
     build.arg("build");

@@ -18,7 +18,7 @@
 
 use super::system::{LIBRARY, SOCKET, done};
 use super::visible::{self, Access, DEVICES, Visible};
-use super::{calls, landlock, root, supervise, user};
+use super::{landlock, root, seccomp, supervise, user};
 use crate::config::ProcessLimits;
 use crate::isolation::{Files, Isolation, Network, Processes};
 use crate::process_runner::load::Load;
