@@ -21,7 +21,7 @@ use crate::stored_claims::create;
 use crate::volume_reservation::{claim_name, is_its, keep, refused, target, text};
 use crate::watch::typed_json;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use serde_json::{Value, json};
+use serde_json::json;
 use vnfm_core::ports::{Expired, FoundVolume, PortError, VimCall};
 use vnfm_types::RetainedVolume;
 

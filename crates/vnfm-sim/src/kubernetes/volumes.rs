@@ -315,8 +315,9 @@ fn provision(store: &mut Store, key: &Key, claim: &Value) -> Result<Option<Key>,
     let Some(class) = class.cloned() else {
         return Ok(None);
     };
-    let mut pods = store.list("pods", &key.namespace);
-    let is_mounted = pods.any(|(_, pod)| mounted(pod).any(|name| name == key.name));
+    let is_mounted = store
+        .list("pods", &key.namespace)
+        .any(|(_, pod)| mounted(pod).any(|name| name == key.name));
     let needs_pod = class["volumeBindingMode"] == "WaitForFirstConsumer" && !is_mounted;
     if needs_pod || class["parameters"]["simulated"] == "never" {
         return Err(Unbound);
