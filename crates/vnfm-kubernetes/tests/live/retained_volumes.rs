@@ -75,8 +75,7 @@ impl Drop for Disks<'_> {
 /// A VNF with a claim of the class for each of its two pods.
 pub(crate) fn two_pods(class: &str) -> Allocation {
     let set = format!(
-        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: web}}\nspec:\n  serviceName: web\n  replicas: 2\n  selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      containers: [{{name: web, image: 'localhost/busybox:1', volumeMounts: [{{name: data, mountPath: /data}}]}}]\n  volumeClaimTemplates:\n  - metadata: {{name: data}}\n    spec: {{accessModes: [ReadWriteOnce], storageClassName: {}, resources: {{requests: {{storage: 1Gi}}}}}}\n",
-        class
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: web}}\nspec:\n  serviceName: web\n  replicas: 2\n  selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      containers: [{{name: web, image: 'localhost/busybox:1', volumeMounts: [{{name: data, mountPath: /data}}]}}]\n  volumeClaimTemplates:\n  - metadata: {{name: data}}\n    spec: {{accessModes: [ReadWriteOnce], storageClassName: {class}, resources: {{requests: {{storage: 1Gi}}}}}}\n"
     );
     package(&[(1, set.as_str())], "", json!({}))
 }
