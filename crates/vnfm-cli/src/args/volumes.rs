@@ -34,7 +34,7 @@ pub struct VolumeCreation {
     /// Size, in GiB
     #[arg(long, value_name = "GIB")]
     pub size: u64,
-    /// Volume type of Cinder, or StorageClass of the cluster; without it the default of the VIM
+    /// Volume type of Cinder, or storage class of the cluster; without it the default of the VIM
     #[arg(long = "type", value_name = "TYPE")]
     pub volume_type: Option<String>,
 }
