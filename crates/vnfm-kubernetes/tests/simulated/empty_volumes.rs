@@ -13,13 +13,8 @@ use vnfm_sim::faults::{Fault, Rule, When};
 async fn an_empty_volume_serves_one_instance_after_another() {
     let (world, _, _) = faulty_cluster().await;
     // As clusters have it, and a class whose volumes stay.
-    for policy in ["Delete", "Retain"] {
-        let class = make_class(
-            &world,
-            &policy.to_lowercase(),
-            json!({"reclaimPolicy": policy}),
-        );
-        let class = class.await;
+    for (name, policy) in [("deletes", "Delete"), ("retains", "Retain")] {
+        let class = make_class(&world, name, json!({"reclaimPolicy": policy})).await;
         empty_volume_scenarios::an_empty_volume_serves_one_instance_after_another(&world, &class)
             .await;
     }
