@@ -136,16 +136,7 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     }
     let count = learnt.samples.len();
     ensure!(count >= 4, "only {count} samples can be instantiated");
-    let requests = REQUESTS
-        .iter()
-        .map(|(user, method, path)| Trigger::Ask(user, method, path));
-    let others = [
-        Trigger::Volume,
-        Trigger::Subscribe,
-        Trigger::Token,
-        Trigger::Start,
-    ];
-    for trigger in requests.chain(others) {
+    for trigger in triggers_without_instance() {
         play(testbed, (&trigger, &learnt.samples), &mut rng)?;
         record(
             &trigger,
@@ -156,6 +147,18 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     }
     learnt.files = crate::disks::file_names(&testbed.data())?;
     Ok(learnt)
+}
+
+fn triggers_without_instance() -> impl Iterator<Item = Trigger> {
+    let requests = REQUESTS
+        .iter()
+        .map(|(user, method, path)| Trigger::Ask(user, method, path));
+    requests.chain([
+        Trigger::Volume,
+        Trigger::Subscribe,
+        Trigger::Token,
+        Trigger::Start,
+    ])
 }
 
 /// Runs the triggers that involve an NFVO, and records the calls.
