@@ -17,7 +17,7 @@ use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_core::{Engine, Override, VimChange};
 use vnfm_store::{PackageDir, Retention, SqliteStore, StoreBackups};
 use vnfm_tests::sources::root;
-use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo};
+use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo, VolumeSpec};
 
 use crate::site::PLANTED;
 use crate::vnf::{Facts, TENANT};
@@ -95,6 +95,11 @@ pub(crate) const TASKS: &[AdminTask] = &[
         "abandon",
         |cx| Box::pin(abandon(cx)),
         |cx, ended| Box::pin(is_abandoned(cx, ended)),
+    ),
+    row(
+        "empty volume",
+        |cx| Box::pin(create_and_delete_volume(cx)),
+        |cx, ended| Box::pin(is_without_volume(cx, ended)),
     ),
     AdminTask {
         leaves_wal: true,
@@ -361,6 +366,37 @@ async fn is_abandoned(cx: &TaskContext, ended: bool) -> Result<()> {
         "{left} records are left of an instance that was abandoned and forgotten"
     );
     ensure!(left < 2, "an instance exists together with its tombstone");
+    Ok(())
+}
+
+/// The storage of the volume that is created empty.
+const STORAGE: &str = "of-a-task";
+
+async fn create_and_delete_volume(cx: &TaskContext) -> Result<()> {
+    let spec = VolumeSpec {
+        vim_id: cx.facts.cloud.clone(),
+        virtual_storage_desc_id: STORAGE.to_owned(),
+        size_gib: 1,
+        volume_type: None,
+    };
+    let created = cx.engine.create_volume(TENANT, spec).await?;
+    Ok(cx.engine.delete_volume(TENANT, &created.volume.id).await?)
+}
+
+/// A record exists of what the VIM may have, and its deletion deletes both: no orphan is left.
+async fn is_without_volume(cx: &TaskContext, ended: bool) -> Result<()> {
+    let query = Query::only("virtualStorageDescId", STORAGE);
+    let left = cx.store.volumes(TENANT, &query).await?;
+    ensure!(
+        left.is_empty() || !ended,
+        "a deleted volume has the record {left:?}"
+    );
+    for record in left {
+        cx.engine.delete_volume(TENANT, &record.volume.id).await?;
+    }
+    let (orphans, _) = cx.engine.orphans(TENANT).await?;
+    let orphan = orphans.into_iter().find(|one| one.volume_id.is_some());
+    ensure!(orphan.is_none(), "I2: {orphan:?} has no record");
     Ok(())
 }
 

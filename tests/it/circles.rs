@@ -69,6 +69,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "snapshots",
         "subscriptions",
         "tenant",
+        "tenant_vim",
         "vim_events",
         "volumes",
     ],

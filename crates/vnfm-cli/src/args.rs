@@ -27,7 +27,7 @@ pub use vnfs::{
     SnapshotCreation, TaskOptions, Termination, Vnf,
 };
 pub use vnfs::{PolicyOptions, Then, VnfPolicy};
-pub use volumes::Volume;
+pub use volumes::{Volume, VolumeCreation};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;

@@ -53,6 +53,7 @@ mod snapshots;
 mod static_plugins;
 mod subscriptions;
 mod tenant;
+mod tenant_vim;
 mod vim_events;
 mod vim_limiter;
 mod vims;

@@ -36,6 +36,7 @@ mod cascade;
 mod credentials;
 mod dependents;
 mod descriptor_shortage;
+mod empty_volumes;
 mod events;
 mod failure_policies;
 mod fake_plugins;

@@ -118,6 +118,7 @@ const ROUTES: &[Row] = routes! {
     GET    "/vnfm/v1/links/{linkId}"                                READ     Shared       Nothing       Reads links::show;
     DELETE "/vnfm/v1/links/{linkId}"                                OPERATE  Shared       Nothing       Frees links::delete;
     GET    "/vnfm/v1/volumes"                                       READ     Shared       Nothing       Reads list::list::<list::Volumes>;
+    POST   "/vnfm/v1/volumes"                                       OPERATE  Shared       Volumes       Adds  volumes::create;
     GET    "/vnfm/v1/volumes/{volumeId}"                            READ     Shared       Nothing       Reads volumes::show;
     DELETE "/vnfm/v1/volumes/{volumeId}"                            OPERATE  Shared       Nothing       Frees volumes::delete;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress"              READ     Operation    Nothing       Reads own_op_occs::progress;
