@@ -103,7 +103,7 @@ impl StoredFiles {
     ) -> Result<Incoming<'_>, PortError> {
         self.remove_dropped().await;
         let local = self.disk.begin(owner.instance_id, name, bytes).await?;
-        let incoming = self.incoming(Arrival {
+        let mut incoming = self.incoming(Arrival {
             tenant: owner.tenant.to_owned(),
             instance_id: owner.instance_id.to_owned(),
             name: name.to_owned(),
@@ -113,6 +113,8 @@ impl StoredFiles {
         let id = incoming.arrival.reservation.clone();
         let reserved = self.store.write(None, vec![reserve(owner, id, bytes)]);
         if let Err(error) = reserved.await {
+            // A quota that refuses has reserved nothing.
+            incoming.is_settled = matches!(error, StoreError::QuotaExceeded { .. });
             incoming.discard().await;
             return Err(refused(error, name, bytes));
         }
@@ -241,16 +243,12 @@ impl Incoming<'_> {
         let (disk, arrival) = (&self.files.disk, &self.arrival);
         let written = (arrival.local.clone(), sha256);
         let stored = disk.complete(&arrival.instance_id, &arrival.name, written);
-        match stored.await {
-            Ok(stored) => {
-                self.settle().await;
-                Ok(stored)
-            }
-            Err(error) => {
-                self.discard().await;
-                Err(error)
-            }
+        let stored = stored.await;
+        match stored {
+            Ok(_) => self.settle().await,
+            Err(_) => self.discard().await,
         }
+        stored
     }
 
     /// Removes what was written, and releases what is reserved for it.
@@ -261,6 +259,9 @@ impl Incoming<'_> {
 
     /// Counts what is on the disk instead of the reservation. If that fails, the reservation counts until the next attempt.
     async fn settle(mut self) {
+        if self.is_settled {
+            return;
+        }
         let Arrival {
             tenant,
             instance_id,

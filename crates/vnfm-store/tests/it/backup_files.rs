@@ -1,13 +1,14 @@
 //! Stored files in backups: as they were described, those of the backup after a restore, the previous ones kept.
 
 use crate::backups::{create_backup, names};
-use crate::records::{Home, at, folders, seed};
+use crate::records::{Home, at, folders, folders_with_package, seed};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use tempfile::NamedTempFile;
 use vnfm_core::ports::{InstanceFiles as _, StoreError};
 use vnfm_store::{FileDir, restore};
 use zip::write::SimpleFileOptions;
@@ -48,10 +49,10 @@ fn rewritten(
     backup: &Path,
     change: impl Fn(&mut Value),
     content: impl Fn(&str, Vec<u8>) -> Option<Vec<u8>>,
-) -> PathBuf {
+) -> NamedTempFile {
     let mut from = ZipArchive::new(File::open(backup).unwrap()).unwrap();
-    let path = backup.with_extension("rewritten");
-    let mut to = ZipWriter::new(File::create(&path).unwrap());
+    let file = NamedTempFile::new().unwrap();
+    let mut to = ZipWriter::new(file.reopen().unwrap());
     for index in 0..from.len() {
         let mut entry = from.by_index(index).unwrap();
         let (name, mut bytes) = (entry.name().to_owned(), Vec::new());
@@ -68,7 +69,7 @@ fn rewritten(
         to.write_all(&bytes).unwrap();
     }
     to.finish().unwrap();
-    path
+    file
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +118,7 @@ async fn a_backup_while_files_are_replaced_and_deleted_has_only_whole_files() {
     let data = home.folder.path();
     let store = home.open().await;
     seed(&store, &["i1"]).await;
-    let folders = folders(data);
+    let folders = folders_with_package(data);
     for number in 0..20 {
         put(&folders.files, "i1", &format!("{number}.enc"), &[1; 50_000]).await;
     }
@@ -164,7 +165,7 @@ async fn a_backup_from_before_files_were_in_backups_leaves_those_that_are_there(
     drop(store);
     let first = |manifest: &mut Value| manifest["format"] = json!(1);
     let old = rewritten(&backup, first, |_, bytes| Some(bytes));
-    let restored = restore(&old, data, at()).await.unwrap();
+    let restored = restore(old.path(), data, at()).await.unwrap();
     assert_eq!((restored.files, restored.files_before), (0, None));
     assert_eq!(stored(&folders(data).files, "i1").await, ["a.enc"]);
     assert_eq!(names(&home.open().await).await, ["i1"]);
@@ -193,18 +194,16 @@ async fn a_backup_with_a_damaged_or_foreign_file_is_refused_and_changes_nothing(
         }
     };
     let keep = |_: &mut Value| {};
-    let damaged = |name: &str, bytes| {
-        Some(if name.starts_with("files/") {
-            b"abd".into()
-        } else {
-            bytes
-        })
+    let damaged = |name: &str, bytes: Vec<u8>| {
+        let is_stored = name.starts_with("files/");
+        Some(if is_stored { b"abd".to_vec() } else { bytes })
     };
-    let missing = |name: &str, bytes| (!name.starts_with("files/")).then_some(bytes);
+    let missing = |name: &str, bytes: Vec<u8>| (!name.starts_with("files/")).then_some(bytes);
     let undescribed = |manifest: &mut Value| {
         manifest["files"]["files/i1/a.enc"]["stored"] = Value::Null;
     };
-    let same = |_: &str, bytes| Some(bytes);
+    let same = |_: &str, bytes: Vec<u8>| Some(bytes);
+    let named = |name| rewritten(&backup, renamed(name), same);
     for (file, words) in [
         (
             rewritten(&backup, keep, damaged),
@@ -212,24 +211,10 @@ async fn a_backup_with_a_damaged_or_foreign_file_is_refused_and_changes_nothing(
         ),
         (rewritten(&backup, keep, missing), "`files/i1/a.enc`"),
         (rewritten(&backup, undescribed, same), "has no description"),
-        (
-            rewritten(&backup, renamed("files/../a.enc"), same),
-            "it names",
-        ),
-        (
-            rewritten(&backup, renamed("files/i1/../a.enc"), same),
-            "it names",
-        ),
-        (
-            rewritten(&backup, renamed("files/i1/b.enc"), same),
-            "it names",
-        ),
-    ]
-    .map(|(file, words)| {
-        let own = tempfile::NamedTempFile::new().unwrap();
-        fs::rename(file, own.path()).unwrap();
-        (own, words)
-    }) {
+        (named("files/../a.enc"), "it names"),
+        (named("files/i1/../a.enc"), "it names"),
+        (named("files/i1/b.enc"), "it names"),
+    ] {
         let error = restore(file.path(), data, at()).await.unwrap_err();
         assert!(error.to_string().contains(words), "{words}: {error}");
         assert_eq!(entries(data), before, "{words}");
@@ -274,7 +259,7 @@ async fn a_backup_that_does_not_fit_is_refused_before_it_is_written() {
     let store = home.open().await;
     seed(&store, &["i1"]).await;
     put(&folders(data).files, "i1", "a.enc", b"abc").await;
-    let mut folders = folders(data);
+    let mut folders = folders_with_package(data);
     let clock = Arc::new(crate::instance_files::FixedClock);
     folders.files = Arc::new(FileDir::open(&data.join("files"), clock, 1 << 60).unwrap());
     let file = data.join("a.backup");

@@ -1,6 +1,8 @@
 //! Backups are consistent, contain no key, and can be restored; an invalid backup changes nothing.
 
-use crate::records::{Home, TENANT, at, deployment, folders, instance, notification, op, seed};
+use crate::records::{
+    Home, TENANT, at, deployment, folders_with_package, instance, notification, op, seed,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use vnfm_core::ports::StoreAdmin as _;
@@ -8,9 +10,7 @@ use vnfm_core::ports::{Change, Store as _, StoreError};
 use vnfm_store::{SqliteStore, restore};
 
 pub(crate) async fn create_backup(home: &Home, store: &SqliteStore) -> PathBuf {
-    let folders = folders(home.folder.path());
-    let package = folders.packages.path("package").unwrap();
-    std::fs::write(package, "what was onboarded").unwrap();
+    let folders = folders_with_package(home.folder.path());
     let file = home.folder.path().join("a.backup");
     store.backup(&folders, &file, at()).await.unwrap();
     file
@@ -44,9 +44,7 @@ async fn a_backup_during_writes_is_a_consistent_snapshot() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &[]).await;
-    let folders = folders(home.folder.path());
-    let package = folders.packages.path("package").unwrap();
-    std::fs::write(package, "what was onboarded").unwrap();
+    let folders = folders_with_package(home.folder.path());
     let file = home.folder.path().join("a.backup");
     let writes = async {
         for n in 0..200 {

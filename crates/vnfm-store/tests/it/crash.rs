@@ -3,7 +3,10 @@
 
 use crate::backup_files::{put, stored};
 use crate::backups::names;
-use crate::records::{Home, TENANT, at, folders, instance, notification, op, package, seed, step};
+use crate::records::{
+    Home, TENANT, at, folders, folders_with_package, instance, notification, op, package, seed,
+    step,
+};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -328,7 +331,7 @@ async fn a_killed_restore_is_complete_or_undone_at_the_next_start() {
     }
     let home = Home::new();
     for id in ["one", "two"] {
-        let (from, store) = (folders(home.folder.path()), home.open().await);
+        let (from, store) = (folders_with_package(home.folder.path()), home.open().await);
         if id == "one" {
             seed(&store, &[]).await;
         }

@@ -1,7 +1,7 @@
 //! A full or read-only disk: a clear error, nothing lost, and the next write succeeds once there is space. The disk is a
 //! small tmpfs; mounting it needs root, without which these tests are skipped.
 
-use crate::records::{Home, at, folders, notification, seed};
+use crate::records::{Home, at, folders, folders_with_package, notification, seed};
 use futures::future::join_all;
 use serde_json::json;
 use std::path::Path;
@@ -186,7 +186,7 @@ async fn a_restore_onto_a_full_disk_changes_nothing() {
     let (home, data) = (Home::new(), disk.0.path());
     let store = home.open().await;
     seed(&store, &["i1"]).await;
-    let from = folders(home.folder.path());
+    let from = folders_with_package(home.folder.path());
     // Larger than the disk, and not compressed in the backup.
     for name in ["a.enc", "b.enc"] {
         crate::backup_files::put(&from.files, "i1", name, &vec![1; 3 << 20]).await;

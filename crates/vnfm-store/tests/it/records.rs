@@ -36,6 +36,14 @@ impl Home {
     }
 }
 
+/// As [`folders`], with the package that [`seed`] records.
+pub(crate) fn folders_with_package(data: &Path) -> BackupFolders {
+    let folders = folders(data);
+    let package = folders.packages.path("package").unwrap();
+    std::fs::write(package, "what was onboarded").unwrap();
+    folders
+}
+
 /// The folders of packages and stored files in a data folder.
 pub(crate) fn folders(data: &Path) -> BackupFolders {
     let packages = PackageDir::open(&data.join("packages"), Limits::default());

@@ -127,6 +127,32 @@ async fn a_file_counts_as_long_as_it_is_on_the_disk() {
     assert_eq!(used(&store).await, 10);
 }
 
+/// An operator has lowered the quota below what is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn above_the_quota_files_can_be_deleted_and_not_replaced() {
+    let home = Home::new();
+    let folder = home.folder.path().join("files");
+    let store = Arc::new(home.open().await);
+    seed(&*store, &["i1"]).await;
+    for name in ["a", "b"] {
+        crate::backup_files::put(&open(&folder), "i1", name, &[1; 80]).await;
+    }
+    let files = limited(&store, &folder).await;
+    assert_eq!(used(&store).await, 160);
+    for bytes in [0, 1, 80] {
+        let refused = put(&files, "a", bytes).await.unwrap_err();
+        assert_eq!(refused.name(), "file.quota", "{bytes}");
+    }
+    assert_eq!(
+        on_disk(&folder).len(),
+        4,
+        "the files and their descriptions"
+    );
+    files.remove(OWNER, "b").await.unwrap();
+    assert_eq!(used(&store).await, 80);
+    put(&files, "c", 20).await.unwrap();
+}
+
 /// As when a hook reaches its deadline, or a client disconnects.
 #[tokio::test]
 async fn a_file_that_is_dropped_is_removed_before_the_next_one() {
