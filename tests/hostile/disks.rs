@@ -22,10 +22,14 @@ use crate::testbed::Testbed;
 const SMALL_DISK: u64 = 168;
 /// MiB after the operator has enlarged it.
 const LARGER_DISK: u64 = 400;
-/// Bytes of each package or stored file that fills it.
+/// Bytes of each package that fills it.
 const PACKAGE_BYTES: usize = 4 << 20;
 /// Uploads attempted; fewer fill the disk.
 const MAX_PACKAGES: usize = 12;
+/// Bytes of each stored file: the server reads the rest of a refused body of this size.
+const STORED_BYTES: usize = 512 << 10;
+/// Stored files attempted; fewer fill the disk.
+const MAX_STORED: usize = 120;
 /// Number of bytes overwritten in a damaged file.
 const NOISE_BYTES: usize = 8192;
 /// Limit for an operation that began before the disk was full.
@@ -428,8 +432,8 @@ fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<S
             let body = json!({"vnfdId": testbed.fixture.calm_vnfd});
             let id = testbed.create("olga", instances, &body)?;
             created.push(format!("{instances}/{id}"));
-            let content = vec![7; PACKAGE_BYTES];
-            for number in 0..MAX_PACKAGES {
+            let content = vec![7; STORED_BYTES];
+            for number in 0..MAX_STORED {
                 let path = format!("/vnfm/v1/vnf_instances/{id}/files/{number}");
                 let body = Some(("application/octet-stream", content.as_slice()));
                 let put = testbed.clients.send("olga", ("PUT", &path), body)?;

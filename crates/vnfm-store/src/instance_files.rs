@@ -176,9 +176,11 @@ impl InstanceFiles for FileDir {
             Ok(room)
         })
         .await?;
-        let what = |free| format!("the file has {bytes} bytes; {free}");
-        let refused = |free| PortError::new(&NO_SPACE, format!("store `{name}`"), what(free));
-        room.map(|()| to).map_err(refused)
+        room.map_err(|free| {
+            let what = format!("the file has {bytes} bytes; {free}");
+            PortError::new(&NO_SPACE, format!("store `{name}`"), what)
+        })?;
+        Ok(to)
     }
 
     async fn complete(

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use vnfm_core::ports::{Backups as _, SealingKeys as _};
+use vnfm_core::ports::{Backups as _, InstanceFiles as _, SealingKeys as _};
 use vnfm_core::ports::{Change, StepStatus, Store as _, StoreError};
 use vnfm_store::{SecretKeys, SqliteStore, StoreBackups, restore};
 

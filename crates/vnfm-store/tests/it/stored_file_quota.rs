@@ -6,8 +6,7 @@ use futures::future::join_all;
 use std::path::Path;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    ErrorKind, InstanceFiles as _, PortError, QuotaResource, Store as _, StoreAdmin as _,
-    UnfinishedWork as _,
+    ErrorKind, PortError, QuotaResource, Store as _, StoreAdmin as _, UnfinishedWork as _,
 };
 use vnfm_core::{FileOwner, StoredFiles};
 use vnfm_store::SqliteStore;
