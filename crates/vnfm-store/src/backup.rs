@@ -123,7 +123,8 @@ async fn write_into(
     let (from, folders, within) = (path.to_owned(), folders.clone(), folder.to_owned());
     let during = action.clone();
     let packed = spawn_blocking(move || {
-        let contents = Contents::of(&from, &within).map_err(|fault| fault.with_action(&during))?;
+        let contents =
+            Contents::copy(&from, &within).map_err(|fault| fault.with_action(&during))?;
         stored_files::check_room(&folders.files, &contents.instances, &within)?;
         pack(contents, &folders, manifest, to)
     });
@@ -141,7 +142,7 @@ struct Contents {
 
 impl Contents {
     /// Copies the database at one moment, into a file in `folder` that is deleted when it is closed.
-    fn of(database: &Path, folder: &Path) -> Done<Self> {
+    fn copy(database: &Path, folder: &Path) -> Done<Self> {
         // SQLite needs a named file. After a crash, the next start removes it.
         let copy = folder.join(format!("backup-{}.part", Uuid::new_v4()));
         let contents = Self::copied(database, &copy);

@@ -36,7 +36,7 @@ pub(super) fn check_room(
     instances: &BTreeSet<String>,
     folder: &Path,
 ) -> Result<(), StoreError> {
-    let room = of(files, instances).and_then(|ids| match files.bytes_of(&ids)? {
+    let room = with_files(files, instances).and_then(|ids| match files.bytes_of(&ids)? {
         0 => Ok((0, Ok(()))),
         bytes => Ok((bytes, files.check_room(folder, bytes)?)),
     });
@@ -49,7 +49,7 @@ pub(super) fn check_room(
 }
 
 /// Those of the instances that have files.
-fn of(files: &FileDir, instances: &BTreeSet<String>) -> io::Result<Vec<String>> {
+fn with_files(files: &FileDir, instances: &BTreeSet<String>) -> io::Result<Vec<String>> {
     let mut ids = files.instance_ids()?;
     ids.retain(|id| instances.contains(id));
     Ok(ids)
@@ -61,7 +61,7 @@ pub(super) fn add(
     files: &FileDir,
     instances: &BTreeSet<String>,
 ) -> Result<(), StoreError> {
-    let added = of(files, instances).and_then(|ids| {
+    let added = with_files(files, instances).and_then(|ids| {
         ids.iter()
             .try_for_each(|id| add_those_of(archive, files, id))
     });
