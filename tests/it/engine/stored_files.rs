@@ -1,6 +1,7 @@
 //! Files that hooks store with an instance: a quota refuses them for good, and nothing of a file that fails is left.
 
 use super::fakes::*;
+use super::plugins::op_error;
 use super::setup::*;
 use serde_json::json;
 use std::path::Path;

@@ -112,8 +112,9 @@ async fn uploads_at_once_do_not_exceed_the_quota_of_their_tenant() {
         assert!(next.contains("access.quota.stored_file_bytes"), "{next}");
         let used = bench.app.engine().store().usage(tenant).await.unwrap();
         assert_eq!(used.stored_file_bytes, 2 * content.len() as u64);
-        let listed = bench.get(&format!("/vnfm/v1/vnf_instances/{id}/files"));
-        let name = listed.await.body[0]["name"].as_str().unwrap().to_owned();
+        let files = format!("/vnfm/v1/vnf_instances/{id}/files");
+        let listed = bench.get(&files).await.body;
+        let name = listed[0]["name"].as_str().unwrap();
         let stored = format!("/vnfm/v1/vnf_instances/{id}/files/{name}");
         assert_eq!(bench.delete(&stored).await.status, 204);
         assert_eq!(put(&bench, &file(9), content).await.status, 200);

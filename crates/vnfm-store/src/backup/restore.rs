@@ -143,7 +143,7 @@ async fn install(
     Ok(Restored {
         installation_id,
         backup_at,
-        packages: count(|name| name.starts_with("packages/") && name.ends_with(".csar")),
+        packages: count(|name| Path::new(name).extension().is_some_and(|end| end == "csar")),
         files: count(|name| name.starts_with("files/")),
         before,
         files_before,
