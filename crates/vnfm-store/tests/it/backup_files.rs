@@ -55,7 +55,7 @@ fn rewritten(
     let mut to = ZipWriter::new(file.reopen().unwrap());
     for index in 0..from.len() {
         let mut entry = from.by_index(index).unwrap();
-        let (name, mut bytes) = (entry.name().to_owned(), Vec::new());
+        let (name, mut bytes) = (entry.name().unwrap().into_owned(), Vec::new());
         entry.read_to_end(&mut bytes).unwrap();
         if name == "manifest.json" {
             let mut manifest = serde_json::from_slice(&bytes).unwrap();
