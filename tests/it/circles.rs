@@ -50,6 +50,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "refusal",
         "running_ops",
         "static_plugins",
+        "stored_files",
     ],
     &["hooks", "patch", "vims"],
     &["lcm"],
