@@ -417,8 +417,16 @@ pub(crate) fn heat_type(reply: &Reply) -> Option<&str> {
 }
 
 fn mentions_quota(text: &str) -> bool {
+    // The last two are Cinder's, for the size and for the number of volumes.
+    const WORDS: &[&str] = &[
+        "quota exceeded",
+        "overquota",
+        "quotaexceeded",
+        "exceeds allowed gigabytes quota",
+        "exceeded for quota",
+    ];
     let text = text.to_ascii_lowercase();
-    text.contains("quota exceeded") || text.contains("overquota") || text.contains("quotaexceeded")
+    WORDS.iter().any(|words| text.contains(words))
 }
 
 /// Whether the cause of a failed stack may have passed at the next attempt.
