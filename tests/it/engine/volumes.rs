@@ -477,8 +477,7 @@ async fn a_crash_at_any_write_of_an_operation_leaves_the_right_volumes() {
             let records = it.records().await;
             assert_eq!(records.len(), 2, "{case}");
             assert!(records.iter().all(|one| one.used_by.is_none()), "{case}");
-            let kept = records.iter().filter_map(|one| one.resource_id.clone());
-            let kept: BTreeSet<_> = kept.collect();
+            let kept: BTreeSet<_> = records.iter().map(|one| one.on_vim().to_owned()).collect();
             let of_first = it.storages(&it.id).await;
             assert_eq!(it.vim.0.volumes(), &kept | &of_first, "{case}");
             // Every second round begins without volumes.
