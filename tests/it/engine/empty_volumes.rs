@@ -54,9 +54,10 @@ async fn an_empty_volume_serves_one_instance_after_another() {
     let it = with_volumes().await;
     it.terminated(&it.id, TerminateVnfRequest::default()).await;
     let volume = it.create_volume().await.unwrap();
+    let vim = it.store.vim(TENANT, "cloud").await.unwrap().vim;
     let expected = RetainedVolume {
         id: volume.id.clone(),
-        vim_id: "cloud".into(),
+        vim_id: vim.id,
         resource_id: volume.resource_id.clone(),
         size_gib: Some(20),
         volume_type: Some("fast".into()),

@@ -199,8 +199,8 @@ pub(crate) async fn an_empty_volume_serves_one_instance_after_another(bed: &Test
     assert_eq!(owned(bed).await, BTreeSet::new());
 }
 
-/// What Cinder refuses is told in its words; of a volume of the type `full`, for which no backend has room, nothing is left.
-pub(crate) async fn what_cinder_refuses_is_told_in_its_words(bed: &TestBed, full: &str) {
+/// What Cinder refuses is reported in its words; of a volume of the type `full`, for which no backend has room, nothing is left.
+pub(crate) async fn what_cinder_refuses_is_reported_in_its_words(bed: &TestBed, full: &str) {
     for (volume, code, words) in [
         (
             empty(1, Some("no-such-type")),

@@ -197,9 +197,9 @@ async fn an_empty_volume_serves_one_instance_after_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cinder_refuses_is_told_in_its_words() {
+async fn what_cinder_refuses_is_reported_in_its_words() {
     let world = world(Duration::ZERO).await;
-    volume_scenarios::what_cinder_refuses_is_told_in_its_words(&bed(&world), "full").await;
+    volume_scenarios::what_cinder_refuses_is_reported_in_its_words(&bed(&world), "full").await;
     assert_clean(&world);
 }
 

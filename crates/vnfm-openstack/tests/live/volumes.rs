@@ -25,7 +25,7 @@ async fn an_empty_volume_serves_one_instance_after_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cinder_refuses_is_told_in_its_words() {
+async fn what_cinder_refuses_is_reported_in_its_words() {
     let (Some(bed), Some(info)) = (bed(), connection()) else {
         return;
     };
@@ -35,7 +35,7 @@ async fn what_cinder_refuses_is_told_in_its_words() {
     let kind =
         json!({"volume_type": {"name": full, "extra_specs": {"volume_backend_name": "none"}}});
     let kind = admin.call(Method::POST, ("volumev3", "/types"), kind).await;
-    volume_scenarios::what_cinder_refuses_is_told_in_its_words(&bed, &full).await;
+    volume_scenarios::what_cinder_refuses_is_reported_in_its_words(&bed, &full).await;
     let path = format!("/types/{}", kind["volume_type"]["id"].as_str().unwrap());
     admin
         .call(Method::DELETE, ("volumev3", &path), Value::Null)
