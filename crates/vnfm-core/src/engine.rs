@@ -20,7 +20,6 @@ use crate::ports::{
 };
 use crate::refusal::Refusal;
 use crate::static_plugins::{NoHostServices, StaticPlugins};
-use crate::stored_files::StoredFiles;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -104,18 +103,16 @@ impl Engine {
         self
     }
 
-    /// Stores the files of hooks in `files` from now on; without, hooks cannot store any. [`StoredFiles::count`] counts those
-    /// that are there.
+    /// Stores the files of hooks in `files` from now on; without, hooks cannot store any.
     #[must_use]
     pub fn with_files(mut self, files: Arc<dyn InstanceFiles>) -> Self {
-        let store = self.context.ports.store.clone();
-        self.context.files = Arc::new(StoredFiles::new(files, store));
+        self.context.files = files;
         self
     }
 
     /// The files that are stored with instances.
-    pub fn files(&self) -> &StoredFiles {
-        &self.context.files
+    pub fn files(&self) -> &dyn InstanceFiles {
+        &*self.context.files
     }
 
     /// For a client of this VNF LCM version: operations begun here link to resources of that

@@ -71,8 +71,7 @@ pub(crate) fn claim(data: &Path) -> anyhow::Result<()> {
     );
 }
 
-/// Puts the database, packages and stored files of a backup into the data folder, and keeps a previous database and previous
-/// stored files under other names.
+/// Puts the database and packages of a backup into the data folder, and keeps a previous database under another name.
 ///
 /// # Errors
 ///

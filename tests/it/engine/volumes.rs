@@ -43,14 +43,6 @@ impl Volumes for CountedVim {
         let work = self.0.unretain_volumes(cx, volumes);
         self.around("unretain_volumes", work).await
     }
-    async fn create_volume(
-        &self,
-        cx: &VimCall<'_>,
-        volume: &RetainedVolume,
-    ) -> Result<FoundVolume, PortError> {
-        let work = self.0.create_volume(cx, volume);
-        self.around("create_volume", work).await
-    }
     async fn delete_volume(
         &self,
         cx: &VimCall<'_>,
@@ -62,7 +54,7 @@ impl Volumes for CountedVim {
 }
 
 /// Two VDUs, each with a volume: `activeData` and `standbyData`.
-pub(super) fn package() -> Arc<Package> {
+fn package() -> Arc<Package> {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-ha-pair");
     Arc::new(Package::open(&sample, &vnfm_descriptor::Limits::default()).unwrap())
 }
@@ -79,7 +71,7 @@ fn request(volumes: &[String]) -> InstantiateVnfRequest {
     request
 }
 
-pub(super) fn retaining(what: Value) -> TerminateVnfRequest {
+fn retaining(what: Value) -> TerminateVnfRequest {
     let mut request = TerminateVnfRequest::default();
     let name = RETAIN_PARAM.to_owned();
     request.additional_params.insert(name, what);
@@ -87,31 +79,31 @@ pub(super) fn retaining(what: Value) -> TerminateVnfRequest {
 }
 
 /// An instance with volumes, which `Scalable` has just instantiated.
-pub(super) async fn with_volumes() -> Scalable {
+async fn with_volumes() -> Scalable {
     Scalable::instantiated(Arc::default(), package(), request(&[])).await
 }
 
 impl Scalable {
-    pub(super) async fn records(&self) -> Vec<RetainedVolume> {
+    async fn records(&self) -> Vec<RetainedVolume> {
         let all = self.store.volumes(TENANT, &Query::default()).await;
         all.unwrap().into_iter().map(|one| one.volume).collect()
     }
 
     /// Ids of the volumes on the VIM that the instance has.
-    pub(super) async fn storages(&self, id: &str) -> BTreeSet<String> {
+    async fn storages(&self, id: &str) -> BTreeSet<String> {
         let vnf = self.store.instance(TENANT, id).await.unwrap().vnf;
         let info = vnf.instantiated_vnf_info.unwrap();
         let all = info.virtual_storage_resource_info.into_iter();
         all.map(|one| one.storage_resource.resource_id).collect()
     }
 
-    pub(super) async fn terminated(&self, id: &str, how: TerminateVnfRequest) -> String {
+    async fn terminated(&self, id: &str, how: TerminateVnfRequest) -> String {
         let op = self.engine.terminate(TENANT, id, how).await.unwrap();
         self.engine.drive(&op).await.unwrap();
         op
     }
 
-    pub(super) async fn new_instance(&self, volumes: &[String]) -> Result<String, Refusal> {
+    async fn new_instance(&self, volumes: &[String]) -> Result<String, Refusal> {
         let id = instance(&self.engine).await;
         let op = self
             .engine
@@ -122,12 +114,12 @@ impl Scalable {
         Ok(id)
     }
 
-    pub(super) async fn delete_volume(&self, id: &str) -> Result<(), Refusal> {
+    async fn delete_volume(&self, id: &str) -> Result<(), Refusal> {
         self.engine.delete_volume(TENANT, id).await
     }
 
     /// The orphans that are volumes.
-    pub(super) async fn orphan_volumes(&self) -> Vec<String> {
+    async fn orphan_volumes(&self) -> Vec<String> {
         let (orphans, _) = self.engine.orphans(TENANT).await.unwrap();
         orphans
             .into_iter()
@@ -135,7 +127,7 @@ impl Scalable {
             .collect()
     }
 
-    pub(super) fn fails(&self, call: &'static str) {
+    fn fails(&self, call: &'static str) {
         self.world
             .failing
             .lock()
@@ -154,16 +146,16 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
     let [kept] = <[_; 1]>::try_from(it.records().await).unwrap();
     assert_eq!(
         it.vim.0.volumes(),
-        BTreeSet::from([kept.on_vim().to_owned()])
+        BTreeSet::from([kept.resource_id.clone()])
     );
-    assert!(before.contains(kept.on_vim()));
+    assert!(before.contains(&kept.resource_id));
     assert_eq!(
         (
             &*kept.virtual_storage_desc_id,
             &kept.vnf_instance_id,
             &kept.used_by
         ),
-        ("activeData", &Some(it.id.clone()), &None)
+        ("activeData", &it.id, &None)
     );
     assert_eq!(it.orphan_volumes().await, Vec::<String>::new());
 
@@ -171,7 +163,7 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
         .new_instance(std::slice::from_ref(&kept.id))
         .await
         .unwrap();
-    assert!(it.storages(&id).await.contains(kept.on_vim()));
+    assert!(it.storages(&id).await.contains(&kept.resource_id));
     assert_eq!(it.records().await[0].used_by, Some(id.clone()));
     let second = it.new_instance(std::slice::from_ref(&kept.id)).await;
     let second = second.unwrap_err();
@@ -189,7 +181,7 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
     assert_eq!(it.records().await, std::slice::from_ref(&kept));
     assert_eq!(
         it.vim.0.volumes(),
-        BTreeSet::from([kept.on_vim().to_owned()])
+        BTreeSet::from([kept.resource_id.clone()])
     );
     it.delete_volume(&kept.id).await.unwrap();
     assert_eq!(it.vim.0.volumes(), BTreeSet::new());
@@ -277,7 +269,7 @@ async fn with_three_volumes_from_before() -> (Scalable, BTreeSet<String>) {
     let op = it.engine.instantiate(TENANT, &it.id, again).await.unwrap();
     it.engine.drive(&op).await.unwrap();
     assert_eq!(state(&it.engine, &op).await, Completed);
-    let reused = kept[..3].iter().map(|one| one.on_vim().to_owned());
+    let reused = kept[..3].iter().map(|one| one.resource_id.clone());
     let reused = reused.collect();
     (it, reused)
 }
@@ -477,7 +469,7 @@ async fn a_crash_at_any_write_of_an_operation_leaves_the_right_volumes() {
             let records = it.records().await;
             assert_eq!(records.len(), 2, "{case}");
             assert!(records.iter().all(|one| one.used_by.is_none()), "{case}");
-            let kept: BTreeSet<_> = records.iter().map(|one| one.on_vim().to_owned()).collect();
+            let kept: BTreeSet<_> = records.iter().map(|one| one.resource_id.clone()).collect();
             let of_first = it.storages(&it.id).await;
             assert_eq!(it.vim.0.volumes(), &kept | &of_first, "{case}");
             // Every second round begins without volumes.

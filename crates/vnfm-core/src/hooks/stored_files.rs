@@ -2,7 +2,6 @@
 
 use super::host::{Host, to_value};
 use crate::ports::{Code, ErrorKind, FileCopy, FileTransfer, MAX_FILE_BYTES, PortError, SshTarget};
-use crate::stored_files::FileOwner;
 use serde_json::{Value, json};
 
 impl Host {
@@ -26,21 +25,23 @@ impl Host {
             return Err(PortError::new(&TOO_LARGE, action, what));
         }
         let target = self.pinned(target).await?;
-        let files = &self.context.files;
-        let incoming = files
-            .begin(self.owner(), &transfer.name, transfer.bytes)
-            .await?;
+        let (files, id) = (&self.context.files, &self.instance_id);
+        let local = files.begin(id, &transfer.name, transfer.bytes).await?;
         let copy = FileCopy {
             remote: transfer.path,
-            local: incoming.local().to_owned(),
+            local: local.clone(),
             bytes: transfer.bytes,
             sudo: transfer.sudo,
         };
         if let Err(error) = self.context.ports.host.ssh_fetch(&target, &copy).await {
-            incoming.discard().await;
+            files.discard(local).await;
             return Err(error);
         }
-        to_value(&incoming.complete(transfer.sha256.as_deref()).await?)
+        let expected = transfer.sha256.as_deref();
+        let stored = files
+            .complete(id, &transfer.name, (local, expected))
+            .await?;
+        to_value(&stored)
     }
 
     /// Copies a stored file to a host.
@@ -66,15 +67,8 @@ impl Host {
     }
 
     pub(super) async fn remove_file(&self, name: &str) -> Result<Value, PortError> {
-        self.context.files.remove(self.owner(), name).await?;
+        self.context.files.remove(&self.instance_id, name).await?;
         Ok(json!({}))
-    }
-
-    fn owner(&self) -> FileOwner<'_> {
-        FileOwner {
-            tenant: &self.tenant,
-            instance_id: &self.instance_id,
-        }
     }
 
     pub(super) fn clock(&self) -> Value {

@@ -14,10 +14,6 @@ mod charts;
 #[cfg(test)]
 mod deploy;
 #[cfg(test)]
-mod empty_volume_scenarios;
-#[cfg(test)]
-mod empty_volumes;
-#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod helm_account;
@@ -39,8 +35,6 @@ mod named_charts;
 mod networks;
 #[cfg(test)]
 mod outage;
-#[cfg(test)]
-mod pending_claims;
 #[cfg(test)]
 mod pod_events;
 #[cfg(test)]

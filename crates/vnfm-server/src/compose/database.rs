@@ -12,9 +12,7 @@ use vnfm_core::ports::{
     Backups, Clock, ErrorKind, KeyLocation, SealingKeys, Store, StoreAdmin, StoreError,
     UnfinishedWork,
 };
-use vnfm_store::{
-    BackupFolders, FileDir, PackageDir, SecretKeys, SqliteStore, StoreBackups, UncheckedAddress,
-};
+use vnfm_store::{FileDir, PackageDir, SecretKeys, SqliteStore, StoreBackups, UncheckedAddress};
 
 /// The key file in the data folder.
 const KEY_FILE: &str = "secrets.key";
@@ -55,10 +53,7 @@ impl Database {
             unfinished: store.clone(),
             backups: Arc::new(StoreBackups {
                 store: store.clone(),
-                folders: BackupFolders {
-                    packages: packages.clone(),
-                    files: files.clone(),
-                },
+                packages: packages.clone(),
             }),
             packages,
             files,
