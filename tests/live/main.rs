@@ -5,16 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod bare_hosts;
-mod bundles;
 mod charts;
 mod cloud_integration;
 mod cluster_api;
 mod contracts;
-mod crashes;
 mod follow;
 mod heal;
 mod helm_faults;
-mod hosts;
 mod identity;
 mod judges;
 mod keys;
@@ -24,6 +21,5 @@ mod scale;
 mod scaling;
 mod scenario;
 mod scripts;
-mod secrets;
 mod subscribers;
 mod upgrades;

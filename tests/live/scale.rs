@@ -8,10 +8,12 @@ use vnfm_tests::programs::until;
 use vnfm_tests::sources::b_with_budget;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-use crate::hosts::JOIN;
 use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
 use vnfm_tests::service_client::Client;
+
+/// The command line of a join.
+const JOIN: &str = "^kubeadm join";
 
 /// VNF-A with this many servers, all Ready nodes, and VNF-B's record is right.
 fn assert_size(testbed: &Testbed, inside: &ClusterShell, servers: usize) {

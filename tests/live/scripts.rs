@@ -7,7 +7,6 @@ use vnfm_tests::programs::program;
 
 use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
-use vnfm_tests::tacker_hooks;
 
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
@@ -89,11 +88,4 @@ fn servers(instance: &Value) -> Vec<(String, String)> {
         .collect();
     found.sort();
     found
-}
-
-#[test]
-fn a_script_for_tacker_runs_on_a_real_cloud() {
-    let Some(real) = Real::find() else { return };
-    tacker_hooks::run(&real.testbed());
-    real.wait_until_clean();
 }

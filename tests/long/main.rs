@@ -3,11 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod bundles;
 mod charts;
 mod cluster_actions;
 mod cluster_crashes;
 mod contracts;
 mod control_planes;
 mod crashes;
+mod hosts;
 mod node_software;
+mod scaling;
+mod scenario;
+mod scenario_crashes;
+mod scripts;
+mod secrets;
 mod story;
+mod upgrades;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::live::neighbour;
 use crate::programs::{program, until};
 use crate::sources;
 
@@ -36,6 +37,25 @@ pub fn demo_report(options: &[&str], package: &str) -> Result<Value> {
     );
     serde_json::from_str(&report.context("the demo wrote no report")?)
         .context("the report is no JSON")
+}
+
+/// Runs the demo on the real systems, if they are there; it passes and leaves nothing.
+///
+/// # Panics
+/// If it fails or leaves something behind.
+pub fn assert_demo_passes(package: &str) {
+    if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
+        return;
+    }
+    let report = demo_report(&["--real"], package).unwrap();
+    assert_eq!(report["world"], "real");
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["left_behind"], serde_json::json!([]));
+    assert!(
+        steps(&report).iter().any(|step| step.contains("refused")),
+        "{report}"
+    );
+    println!("{}", serde_json::to_string_pretty(&report).unwrap());
 }
 
 fn demo(words: &[&str]) -> Command {

@@ -34,6 +34,22 @@ pub struct Observations {
     known: BTreeSet<String>,
 }
 
+impl Observations {
+    /// At most one `kubeadm` ran on each host at a time, and each of three hosts joined once.
+    ///
+    /// # Panics
+    /// If that is not so.
+    pub fn assert_each_joined_once(&self) {
+        assert_eq!(self.concurrent, [""; 0]);
+        let verbs: Vec<_> = self
+            .kubeadms
+            .values()
+            .map(|verbs| verbs.join(" "))
+            .collect();
+        assert_eq!(verbs, ["init", "join", "join"], "{:?}", self.kubeadms);
+    }
+}
+
 /// A thread that observes until it is ended.
 #[derive(Debug)]
 pub struct ProcessWatch {

@@ -1,7 +1,7 @@
 //! Logins for programs inside an instance on a real cloud, and the removal of what such programs created there.
 
+use crate::bed::bed;
 use crate::credential_scenarios::{self, SECRET, create, credentials, wanted};
-use crate::real_cloud::bed;
 use crate::support::{OneVdu, TestBed};
 use jiff::{SignedDuration, Timestamp};
 use reqwest::{Client, Method};
@@ -176,7 +176,7 @@ impl Inside {
 
     /// As the user of the VIM.
     async fn password(made: &Credential) -> Self {
-        let (name, password) = crate::real_cloud::login("nfv");
+        let (name, password) = crate::bed::login("nfv");
         let domain = json!({"id": "default"});
         let login = json!({"auth": {
             "identity": {"methods": ["password"], "password": {"user": {

@@ -4,7 +4,7 @@ use crate::barbican::{
     TestLogin, a_key_is_stored_listed_and_read_back,
     a_wrong_password_is_reported_and_a_new_one_used_at_once,
 };
-use crate::real_cloud::{connection, login};
+use crate::bed::{connection, login};
 use vnfm_core::ports::SecretSealer as _;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Shared virtual links on a real cloud.
 
+use crate::bed::bed;
 use crate::link_scenarios;
-use crate::real_cloud::bed;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_with_a_port_is_kept() {

@@ -1,12 +1,11 @@
-//! The driver against a real cloud: the scenarios of `tests/it`, and what a simulator cannot show. Needs
-//! `VNFM_LIVE_OPENSTACK`, the path of a clouds.yaml.
+//! The driver against a real cloud: scenarios of `tests/it`, and what a simulator cannot show. Needs
+//! `VNFM_LIVE_OPENSTACK`, the path of a clouds.yaml. `tests/long` runs the scenarios that take longest.
 
 #[cfg(test)]
 #[path = "../it/barbican.rs"]
 mod barbican;
 #[cfg(test)]
-#[path = "../it/cloud_user.rs"]
-mod cloud_user;
+mod bed;
 #[cfg(test)]
 #[path = "../it/credential.rs"]
 mod credential;
@@ -15,16 +14,6 @@ mod credential;
 mod credential_scenarios;
 #[cfg(test)]
 mod credentials;
-#[cfg(test)]
-mod engine_death;
-#[cfg(test)]
-#[path = "../it/failed_change_scenarios.rs"]
-mod failed_change_scenarios;
-#[cfg(test)]
-mod heal;
-#[cfg(test)]
-#[path = "../it/heal_scenarios.rs"]
-mod heal_scenarios;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
@@ -38,14 +27,11 @@ mod proxy;
 #[cfg(test)]
 mod real_cloud;
 #[cfg(test)]
-mod resize;
-#[cfg(test)]
-#[path = "../it/resize_scenarios.rs"]
-mod resize_scenarios;
-#[cfg(test)]
+#[expect(dead_code, reason = "the other tier runs the rest")]
 #[path = "../it/scenarios.rs"]
 mod scenarios;
 #[cfg(test)]
+#[expect(dead_code, reason = "the other tier runs the rest")]
 #[path = "../it/support.rs"]
 mod support;
 #[cfg(test)]
@@ -53,8 +39,3 @@ mod support;
 mod volume_scenarios;
 #[cfg(test)]
 mod volumes;
-#[cfg(test)]
-#[path = "../it/zone_scenarios.rs"]
-mod zone_scenarios;
-#[cfg(test)]
-mod zones;

@@ -1,6 +1,6 @@
 //! Retained volumes on a real cloud: what Heat does with policies and external resources, and Cinder with what is left.
 
-use crate::real_cloud::bed;
+use crate::bed::bed;
 use crate::volume_scenarios;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Other sizes on a real OpenStack, whose Heat decides which members of a group go.
 
-use crate::real_cloud::bed;
+use crate::bed::bed;
 use crate::resize_scenarios::{
     a_rollback_removes_what_was_added, an_environment_holds_for_every_size, auto_scaling,
     each_vnfc_is_a_resource, farm, farm_with_environment, the_announced_servers_go,

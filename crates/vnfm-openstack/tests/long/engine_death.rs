@@ -4,9 +4,9 @@
 //! The engine is that of `cargo xtask stack`, whose pid file is next to the clouds.yaml; it is restarted with
 //! its command line and environment.
 
+use crate::bed::{bed, connection};
 use crate::cloud_user::CloudUser;
 use crate::heal_scenarios::{assert_replaced, nth};
-use crate::real_cloud::{bed, connection};
 use crate::support::OneVdu;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use vnfm_tests::real::Real;
 const HOST: &str = "workernode-1";
 const OTHER: &str = "workernode-0";
 /// The command line of a join.
-pub(crate) const JOIN: &str = "^kubeadm join";
+const JOIN: &str = "^kubeadm join";
 
 /// A scenario in which VNF-A is being instantiated.
 struct FaultyHost {

@@ -12,7 +12,6 @@ use vnfm_tests::programs::until;
 use vnfm_tests::secret_search::{assert_search_finds, fetch_everything, files_with_secrets};
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-use crate::scenario::assert_each_joined_once;
 use crate::secrets::{ClusterSecrets, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
 use vnfm_tests::host::Host;
 use vnfm_tests::real::{Real, testbed_at};
@@ -52,7 +51,7 @@ fn ten_crashes_lose_nothing_and_leak_no_secret() {
         testbed.server.ctl(&["vnf", "delete", name]);
     }
     let seen = watch.end();
-    assert_each_joined_once(&seen);
+    seen.assert_each_joined_once();
     let package = secrets.package();
     crashes.run_remaining(&mut testbed, |testbed| {
         let mut request = testbed.create_a(&package).1;

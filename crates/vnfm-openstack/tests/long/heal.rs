@@ -1,9 +1,9 @@
 //! Heals on a real OpenStack. The clouds.yaml also needs an administrator `admin`.
 
+use crate::bed::{bed, connection, login};
 use crate::cloud_user::CloudUser;
 use crate::failed_change_scenarios;
 use crate::heal_scenarios;
-use crate::real_cloud::{bed, connection, login};
 
 async fn cloud_users() -> (CloudUser, CloudUser) {
     let info = connection().unwrap();

@@ -1,8 +1,8 @@
 //! Other zones where no host has room, on a real OpenStack with two compute hosts, of which one is put into a zone of its own. The
 //! clouds.yaml also needs an administrator `admin`.
 
+use crate::bed::{bed, connection, login};
 use crate::cloud_user::CloudUser;
-use crate::real_cloud::{bed, connection, login};
 use crate::support::{OneVdu, TestBed};
 use crate::zone_scenarios::{in_another_package, made_of, servers_stay_where_they_are};
 use futures::FutureExt;
