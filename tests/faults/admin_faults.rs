@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use vnfm_store::{BackupFolders, FileDir};
 use vnfm_types::LcmOperationType::{Instantiate, Terminate};
 
 use crate::admin_tasks::{AdminTask, TASKS, TaskContext};
@@ -55,6 +56,7 @@ const KNOWN: &[&str] = &[
     "secrets.key",
     "packages",
     "plugins",
+    "files",
 ];
 
 /// What a child reads from standard input.
@@ -228,10 +230,12 @@ fn check_instance(site: &Site, target: &Target, mark: check::Mark) -> Result<()>
 fn context(process: &Process, data: &Path, facts: &Facts) -> Result<TaskContext> {
     let (store, packages) = process.storage()?;
     let engine = process.engine()?;
+    let files = FileDir::open(&data.join("files"), Arc::new(vnfm::SystemClock), 0)?;
+    let files = Arc::new(files);
     Ok(TaskContext {
         engine,
         store,
-        packages,
+        folders: BackupFolders { packages, files },
         data: data.to_owned(),
         facts: facts.clone(),
     })

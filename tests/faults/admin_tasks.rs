@@ -10,14 +10,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use vnfm_core::ports::{Backups as _, SealingKeys as _, StoreAdmin as _};
 use vnfm_core::ports::{
-    Callback, Change, PackageRecord, Packages as _, PortError, Store as _, StoreError, Subscribers,
-    VimRecord,
+    Callback, Change, InstanceFiles as _, PackageRecord, Packages as _, PortError, Store as _,
+    StoreError, Subscribers, VimRecord,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_core::{Engine, Override, VimChange};
-use vnfm_store::{PackageDir, Retention, SqliteStore, StoreBackups};
+use vnfm_store::{BackupFolders, Retention, SqliteStore, StoreBackups};
 use vnfm_tests::sources::root;
-use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo};
+use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo, VolumeSpec};
 
 use crate::site::PLANTED;
 use crate::vnf::{Facts, TENANT};
@@ -26,7 +26,7 @@ use crate::vnf::{Facts, TENANT};
 pub(crate) struct TaskContext {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<SqliteStore>,
-    pub(crate) packages: Arc<PackageDir>,
+    pub(crate) folders: BackupFolders,
     pub(crate) data: PathBuf,
     pub(crate) facts: Facts,
 }
@@ -96,6 +96,11 @@ pub(crate) const TASKS: &[AdminTask] = &[
         |cx| Box::pin(abandon(cx)),
         |cx, ended| Box::pin(is_abandoned(cx, ended)),
     ),
+    row(
+        "empty volume",
+        |cx| Box::pin(create_and_delete_volume(cx)),
+        |cx, ended| Box::pin(is_without_volume(cx, ended)),
+    ),
     AdminTask {
         leaves_wal: true,
         ..row(
@@ -122,6 +127,10 @@ const fn row(
 
 /// The package that is onboarded in addition to those of the site.
 const PACKAGE: &str = "5d7c3a52-0f0f-4a53-9d2e-1c5e8f1f7a10";
+/// The file that is stored with the instance, its content in the backup, and the one after it.
+const FILE: &str = "snapshot.enc";
+const BACKED_UP: &str = "in the backup";
+const CHANGED: &str = "changed after the backup";
 /// The VIM that is registered and deleted.
 const SPARE: &str = "spare";
 const CALLBACK: &str = "http://nfvo.example.com/callback";
@@ -139,7 +148,7 @@ async fn rotate(cx: &TaskContext) -> Result<()> {
 async fn back_up(cx: &TaskContext) -> Result<()> {
     let backups = StoreBackups {
         store: cx.store.clone(),
-        packages: cx.packages.clone(),
+        folders: cx.folders.clone(),
     };
     drop(backups.unnamed_backup(&cx.data, now()).await?);
     Ok(())
@@ -155,13 +164,31 @@ fn backup_file(data: &Path) -> PathBuf {
     data.with_extension("backup")
 }
 
-/// Creates the backup for the next restore.
+/// Stores a file with the instance.
+async fn store_file(cx: &TaskContext, content: &str) -> Result<()> {
+    let (files, id) = (&cx.folders.files, instance(cx).await?);
+    let local = files.begin(&id, FILE, content.len() as u64).await?;
+    std::fs::write(&local, content)?;
+    files.complete(&id, FILE, (local, None)).await?;
+    Ok(())
+}
+
+/// The id of the instance that exists meanwhile.
+async fn instance(cx: &TaskContext) -> Result<String> {
+    let instances = cx.store.instances(TENANT, &Query::default()).await?;
+    let first = instances.into_iter().next();
+    Ok(first.context("there is no instance")?.vnf.id)
+}
+
+/// Creates the backup for the next restore, and then changes the stored file.
 pub(crate) async fn create_backup(cx: &TaskContext) -> Result<()> {
     let file = backup_file(&cx.data);
     if file.exists() {
         std::fs::remove_file(&file)?;
     }
-    Ok(cx.store.backup(&cx.packages, &file, now()).await?)
+    store_file(cx, BACKED_UP).await?;
+    cx.store.backup(&cx.folders, &file, now()).await?;
+    store_file(cx, CHANGED).await
 }
 
 async fn restore(data: &Path) -> Result<()> {
@@ -169,7 +196,7 @@ async fn restore(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the copy of the database that a restore keeps.
+/// Database and stored file are of one moment. Removes what a restore keeps.
 async fn is_restored(cx: &TaskContext, ended: bool) -> Result<()> {
     is_readable(cx).await?;
     if ended && backup_file(&cx.data).exists() {
@@ -178,15 +205,22 @@ async fn is_restored(cx: &TaskContext, ended: bool) -> Result<()> {
             "the server is not in recovery"
         );
     }
+    let expected = match cx.store.recovery().await? {
+        Some(_) => BACKED_UP,
+        None => CHANGED,
+    };
+    let opened = cx.folders.files.open(&instance(cx).await?, FILE).await;
+    let (_, path) = opened.context("the stored file is gone")?;
+    let found = std::fs::read_to_string(path)?;
+    ensure!(found == expected, "a file with `{found}`, not `{expected}`");
     cx.store.end_recovery().await?;
     for entry in cx.data.read_dir()? {
         let entry = entry?;
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with("vnfm.db.before-")
-        {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("vnfm.db.before-") {
             std::fs::remove_file(entry.path())?;
+        } else if name.starts_with("files.before-") {
+            std::fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())
@@ -212,11 +246,11 @@ async fn remove_package(cx: &TaskContext) -> Result<()> {
         };
         cx.engine.store().write(None, vec![removal]).await?;
     }
-    Ok(cx.packages.remove(PACKAGE).await?)
+    Ok(cx.folders.packages.remove(PACKAGE).await?)
 }
 
 async fn add_package(cx: &TaskContext, upload: PathBuf) -> Result<()> {
-    let stored = cx.packages.store(PACKAGE, upload).await;
+    let stored = cx.folders.packages.store(PACKAGE, upload).await;
     let package = stored.map_err(|why| anyhow::anyhow!("{why}"))?;
     let record = PackageRecord::onboarded(TENANT, PACKAGE, &package.vnfd().descriptor_id);
     Ok(cx
@@ -228,12 +262,15 @@ async fn add_package(cx: &TaskContext, upload: PathBuf) -> Result<()> {
 
 fn archive(cx: &TaskContext) -> Result<Vec<u8>> {
     let sample = root().join("vnfd-samples/vnf-levels");
-    Ok(vnfm_descriptor::pack(&sample, cx.packages.limits())?)
+    Ok(vnfm_descriptor::pack(
+        &sample,
+        cx.folders.packages.limits(),
+    )?)
 }
 
 async fn onboard(cx: &TaskContext) -> Result<()> {
     remove_package(cx).await?;
-    let upload = cx.packages.incoming();
+    let upload = cx.folders.packages.incoming();
     std::fs::write(&upload, archive(cx)?)?;
     add_package(cx, upload).await
 }
@@ -242,7 +279,10 @@ async fn onboard(cx: &TaskContext) -> Result<()> {
 async fn download(cx: &TaskContext) -> Result<()> {
     use std::io::Write as _;
     remove_package(cx).await?;
-    let (arriving, bytes) = (cx.packages.partial_download_path(PACKAGE)?, archive(cx)?);
+    let (arriving, bytes) = (
+        cx.folders.packages.partial_download_path(PACKAGE)?,
+        archive(cx)?,
+    );
     let mut file = std::fs::File::create(&arriving)?;
     for piece in bytes.chunks(1 << 10) {
         file.write_all(piece)?;
@@ -255,12 +295,13 @@ async fn is_onboarded(cx: &TaskContext, ended: bool) -> Result<()> {
     let is_recorded = cx.store.package_record(TENANT, PACKAGE).await.is_ok();
     ensure!(is_recorded || !ended, "the package is missing");
     if is_recorded {
-        cx.packages
+        cx.folders
+            .packages
             .package(TENANT, PACKAGE)
             .await
             .context("the package cannot be read")?;
     }
-    cx.packages.remove_partial_downloads(&[])?;
+    cx.folders.packages.remove_partial_downloads(&[])?;
     remove_package(cx).await?;
     let mut left = cx.data.join("packages").read_dir()?;
     let left = left.find_map(|entry| {
@@ -361,6 +402,37 @@ async fn is_abandoned(cx: &TaskContext, ended: bool) -> Result<()> {
         "{left} records are left of an instance that was abandoned and forgotten"
     );
     ensure!(left < 2, "an instance exists together with its tombstone");
+    Ok(())
+}
+
+/// The storage of the volume that is created empty.
+const STORAGE: &str = "of-a-task";
+
+async fn create_and_delete_volume(cx: &TaskContext) -> Result<()> {
+    let spec = VolumeSpec {
+        vim_id: cx.facts.cloud.clone(),
+        virtual_storage_desc_id: STORAGE.to_owned(),
+        size_gib: 1,
+        volume_type: None,
+    };
+    let created = cx.engine.create_volume(TENANT, spec).await?;
+    Ok(cx.engine.delete_volume(TENANT, &created.volume.id).await?)
+}
+
+/// A record exists of what the VIM may have, and its deletion deletes both: no orphan is left.
+async fn is_without_volume(cx: &TaskContext, ended: bool) -> Result<()> {
+    let query = Query::only("virtualStorageDescId", STORAGE);
+    let left = cx.store.volumes(TENANT, &query).await?;
+    ensure!(
+        left.is_empty() || !ended,
+        "a deleted volume has the record {left:?}"
+    );
+    for record in left {
+        cx.engine.delete_volume(TENANT, &record.volume.id).await?;
+    }
+    let (orphans, _) = cx.engine.orphans(TENANT).await?;
+    let orphan = orphans.into_iter().find(|one| one.volume_id.is_some());
+    ensure!(orphan.is_none(), "I2: {orphan:?} has no record");
     Ok(())
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn without_retained(process: &Process, mut found: Vec<Value>) -> Resu
     let volumes = process.finish(async { Ok(free_volumes(&engine).await?) })?;
     for volume in volumes {
         let at = found.iter().position(|entry| {
-            field(entry, "kind") == "volume" && field(entry, "id") == volume.resource_id
+            field(entry, "kind") == "volume" && field(entry, "id") == volume.on_vim()
         });
         let at = at.with_context(|| format!("I5: the retained {volume:?} does not exist"))?;
         found.swap_remove(at);

@@ -26,6 +26,10 @@ const LARGER_DISK: u64 = 400;
 const PACKAGE_BYTES: usize = 4 << 20;
 /// Uploads attempted; fewer fill the disk.
 const MAX_PACKAGES: usize = 12;
+/// Bytes of each stored file: the server reads the rest of a refused body of this size.
+const STORED_BYTES: usize = 512 << 10;
+/// Stored files attempted; fewer fill the disk.
+const MAX_STORED: usize = 120;
 /// Number of bytes overwritten in a damaged file.
 const NOISE_BYTES: usize = 8192;
 /// Limit for an operation that began before the disk was full.
@@ -335,7 +339,7 @@ fn kill_during_maintenance(testbed: &mut Testbed, rng: &mut SeededRng) -> Result
 }
 
 /// What a client can fill the disk with.
-const FILLERS: &[&str] = &["packages", "instances", "audit"];
+const FILLERS: &[&str] = &["packages", "instances", "files", "audit"];
 
 /// Each way to fill a disk, while an operation runs.
 pub(crate) fn full_disk() -> Vec<Case> {
@@ -417,6 +421,21 @@ fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<S
                 let body = padded_package(testbed, PACKAGE_BYTES, rng)?;
                 let path = format!("{packages}/{id}/package_content");
                 let body = Some(("application/zip", body.as_slice()));
+                let put = testbed.clients.send("olga", ("PUT", &path), body)?;
+                if !put.is_success() {
+                    return Ok((created, put.status));
+                }
+            }
+            Ok((created, 200))
+        }
+        "files" => {
+            let body = json!({"vnfdId": testbed.fixture.calm_vnfd});
+            let id = testbed.create("olga", instances, &body)?;
+            created.push(format!("{instances}/{id}"));
+            let content = vec![7; STORED_BYTES];
+            for number in 0..MAX_STORED {
+                let path = format!("/vnfm/v1/vnf_instances/{id}/files/{number}");
+                let body = Some(("application/octet-stream", content.as_slice()));
                 let put = testbed.clients.send("olga", ("PUT", &path), body)?;
                 if !put.is_success() {
                     return Ok((created, put.status));

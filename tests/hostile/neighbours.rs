@@ -57,6 +57,8 @@ pub(crate) enum Trigger {
     Life(usize, String),
     /// A request that calls a VIM.
     Ask(&'static str, &'static str, &'static str),
+    /// An empty volume is created, and deleted.
+    Volume,
     /// A subscription with a token, which receives notifications.
     Subscribe,
     /// A request with a token that Keystone must validate.
@@ -134,10 +136,7 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     }
     let count = learnt.samples.len();
     ensure!(count >= 4, "only {count} samples can be instantiated");
-    let requests = REQUESTS
-        .iter()
-        .map(|(user, method, path)| Trigger::Ask(user, method, path));
-    for trigger in requests.chain([Trigger::Subscribe, Trigger::Token, Trigger::Start]) {
+    for trigger in triggers_without_instance() {
         play(testbed, (&trigger, &learnt.samples), &mut rng)?;
         record(
             &trigger,
@@ -148,6 +147,18 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     }
     learnt.files = crate::disks::file_names(&testbed.data())?;
     Ok(learnt)
+}
+
+fn triggers_without_instance() -> impl Iterator<Item = Trigger> {
+    let requests = REQUESTS
+        .iter()
+        .map(|(user, method, path)| Trigger::Ask(user, method, path));
+    requests.chain([
+        Trigger::Volume,
+        Trigger::Subscribe,
+        Trigger::Token,
+        Trigger::Start,
+    ])
 }
 
 /// Runs the triggers that involve an NFVO, and records the calls.
@@ -251,11 +262,32 @@ fn play(
             testbed.clients.send(user, (method, &path), None)?;
             Ok(())
         }
+        Trigger::Volume => create_volume(testbed),
         Trigger::Subscribe => subscribe(testbed),
         Trigger::Token => tokens::send_keystone_token(testbed),
         Trigger::Start => start_with_barbican(testbed),
         Trigger::Offer => offer_package(testbed, rng),
     }
+}
+
+/// An empty volume on the cloud; whatever became of it, an honest cloud lets it be deleted.
+fn create_volume(testbed: &mut Testbed) -> Result<()> {
+    const VOLUMES: &str = "/vnfm/v1/volumes";
+    let body =
+        json!({"vimId": testbed.fixture.cloud, "virtualStorageDescId": "data", "sizeGib": 1});
+    testbed.clients.json("ann", ("POST", VOLUMES), &body)?;
+    testbed.disarm()?;
+    let all = testbed.clients.page("ann", VOLUMES)?;
+    for one in all.as_array().into_iter().flatten() {
+        let path = format!("{VOLUMES}/{}", one["id"].as_str().unwrap_or_default());
+        let deleted = testbed.clients.send("ann", ("DELETE", &path), None)?;
+        ensure!(
+            deleted.is_success(),
+            "cannot delete the volume {one}: {}",
+            deleted.text()
+        );
+    }
+    Ok(())
 }
 
 /// A separate server starts with its key in Barbican, or refuses cleanly.

@@ -17,6 +17,10 @@ const TINY_QUOTA: usize = 3;
 /// Her quota for packages, and the size of one, in bytes.
 const MAX_PACKAGE_BYTES: u64 = 200 << 10;
 const PACKAGE_BYTES: usize = 70 << 10;
+/// Her quota for stored files, the size of one, in bytes, and how many each client stores.
+const MAX_STORED_BYTES: u64 = 1 << 20;
+const STORED_BYTES: usize = 300 << 10;
+const FILES_OF_CLIENT: usize = 4;
 /// Number of subscriptions of another tenant.
 const MANY: usize = 300;
 /// Lifecycles whose cost is measured.
@@ -28,7 +32,7 @@ const HEADROOM: u64 = 20;
 pub(crate) fn tenants() -> Value {
     json!({
         "tiny": {"quota": {"instances": TINY_QUOTA, "subscriptions": TINY_QUOTA, "vims": TINY_QUOTA, "packages": CLIENTS,
-            "package_bytes": MAX_PACKAGE_BYTES}},
+            "package_bytes": MAX_PACKAGE_BYTES, "stored_file_bytes": MAX_STORED_BYTES}},
         "other": {"quota": {"instances": 500, "operations": 200, "package_bytes": 64 << 20,
             "subscriptions": MANY}},
     })
@@ -61,6 +65,10 @@ pub(crate) fn cases() -> Vec<Case> {
             upload_concurrently(testbed, from_uri, rng)
         }));
     }
+    let what = format!("files stored without end, {CLIENTS} clients at once");
+    all.push(Case::new("quota", what, |testbed, _| {
+        store_concurrently(testbed)
+    }));
     let what = format!("{MANY} subscriptions of another tenant");
     all.push(Case::new("tenant", what, |testbed, _| {
         many_subscriptions(testbed)
@@ -233,6 +241,58 @@ fn upload_concurrently(testbed: &mut Testbed, from_uri: bool, rng: &mut SeededRn
     );
     ensure!(onboarded > 0, "no package was onboarded");
     Ok(())
+}
+
+/// Stores files until long after the quota is used up: those that are refused leave nothing on the disk.
+fn store_concurrently(testbed: &mut Testbed) -> Result<()> {
+    let vnfd = onboard_tiny_package(testbed)?;
+    let instances = "/vnflcm/v2/vnf_instances";
+    let id = testbed.create("tina", instances, &json!({ "vnfdId": vnfd }))?;
+    let files = format!("/vnfm/v1/vnf_instances/{id}/files");
+    let content = vec![7; STORED_BYTES];
+    let storing = run_concurrently(CLIENTS, |client| {
+        let mut has_stored = false;
+        for number in 0..FILES_OF_CLIENT {
+            let path = format!("{files}/{client}-{number}");
+            let body = Some(("application/octet-stream", content.as_slice()));
+            let answer = testbed.clients.send("tina", ("PUT", &path), body)?;
+            ensure!(
+                matches!(answer.status, 200 | 403),
+                "PUT {path} is answered {}: {}",
+                answer.status,
+                answer.text()
+            );
+            has_stored |= answer.status == 200;
+        }
+        Ok(has_stored)
+    });
+    let listed = list(testbed, &files)?;
+    let on_disk = bytes_in(&testbed.data().join("files").join(&id))?;
+    let instance = format!("{instances}/{id}");
+    let deleted = testbed.clients.send("tina", ("DELETE", &instance), None)?;
+    delete_packages(testbed)?;
+    ensure!(storing? > 0, "no file can be stored");
+    ensure!(deleted.is_success(), "cannot delete: {}", deleted.text());
+    let descriptions = listed.len() as u64 * 1024;
+    ensure!(
+        on_disk <= MAX_STORED_BYTES + descriptions,
+        "the disk holds {on_disk} bytes of a tenant that may store {MAX_STORED_BYTES}"
+    );
+    let fitting = MAX_STORED_BYTES / STORED_BYTES as u64;
+    ensure!(
+        listed.len() as u64 == fitting,
+        "{} files are stored where {fitting} fit",
+        listed.len()
+    );
+    Ok(())
+}
+
+fn bytes_in(folder: &std::path::Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
 }
 
 /// Number of onboarded packages, once none is in progress.

@@ -42,6 +42,12 @@ pub(crate) fn bodies(learnt: &Learnt) -> Result<Vec<Case>> {
             let own = sample.request("instantiate", "@VIM@");
             merge(&mut request.body, own);
         }
+        // A VIM that exists, and a type of volumes that it has: the values get as far as its driver.
+        for (member, own) in [("vimId", "@VIM@"), ("volumeType", "__DEFAULT__")] {
+            if let Some(slot) = request.body.get_mut(member) {
+                *slot = json!(own);
+            }
+        }
         for pointer in leaves(&request.body, true) {
             for _ in 0..VALUES {
                 let what = format!("{} {} `{pointer}`", request.method, request.path);

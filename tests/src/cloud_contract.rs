@@ -12,7 +12,7 @@ use vnfm_conformance::infra_driver::{Disks, OnVim, RULES, TestBed};
 use vnfm_conformance::{Broken, Rule};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
-use vnfm_types::{LinkSpec, LinkSubnet, OPENSTACK, VimConnectionInfo};
+use vnfm_types::{LinkSpec, LinkSubnet, OPENSTACK, VimConnectionInfo, VolumeSpec};
 
 use crate::cloud::Cloud;
 use crate::contracts::{first_vdu_with_image, sample, sizes, with_image};
@@ -115,6 +115,15 @@ fn link() -> LinkSpec {
     }
 }
 
+/// A volume of the cloud's default type.
+fn volume() -> VolumeSpec {
+    VolumeSpec {
+        virtual_storage_desc_id: "data".into(),
+        size_gib: 1,
+        ..VolumeSpec::default()
+    }
+}
+
 fn openstack(clouds: &Path, has_volumes: bool) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
@@ -156,6 +165,7 @@ fn openstack(clouds: &Path, has_volumes: bool) -> Arc<dyn TestBed> {
         sizes: Some(sizes(&levels, "web")),
         max_interruptions: MAX_INTERRUPTIONS,
         link: Some(link()),
+        volume: Some(volume()),
         disks: has_volumes.then(|| volumes(clouds)),
         snapshots_hold_volumes: has_volumes,
         running: Box::new(move || {

@@ -27,7 +27,7 @@ pub use vnfs::{
     SnapshotCreation, TaskOptions, Termination, Vnf,
 };
 pub use vnfs::{PolicyOptions, Then, VnfPolicy};
-pub use volumes::Volume;
+pub use volumes::{Volume, VolumeCreation};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -165,7 +165,7 @@ pub enum Command {
         #[arg(long)]
         follow: bool,
     },
-    /// Write a consistent backup of the database and packages to a file (keys not included)
+    /// Write a consistent backup of the database, packages and stored files to a file (keys not included)
     Backup {
         /// File to write; it must not exist
         file: PathBuf,

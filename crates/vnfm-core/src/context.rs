@@ -8,10 +8,11 @@ use crate::exclusive::Exclusion;
 use crate::in_progress::InProgress;
 use crate::limits::Limits;
 use crate::ports::{
-    Change, Clock, HostServices, InstanceFiles, MgmtDrivers, Nfvo, NoInstanceFiles, NoopObserver,
-    Observer, Packages, Schemas, Store,
+    Change, Clock, HostServices, MgmtDrivers, Nfvo, NoInstanceFiles, NoopObserver, Observer,
+    Packages, Schemas, Store,
 };
 use crate::running_ops::RunningOps;
+use crate::stored_files::StoredFiles;
 use crate::vim_limiter::VimLimiter;
 use std::sync::{Arc, PoisonError, RwLock};
 use vnfm_types::v1::ApiVersion;
@@ -37,7 +38,7 @@ pub struct Context {
     pub(crate) owner: Arc<str>,
     pub(crate) observer: Arc<dyn Observer>,
     /// Files that are stored with instances.
-    pub(crate) files: Arc<dyn InstanceFiles>,
+    pub(crate) files: Arc<StoredFiles>,
     limits: Arc<RwLock<Limits>>,
     /// Limits concurrent calls per VIM, over all operations.
     pub(crate) call_slots: Arc<VimLimiter>,
@@ -55,12 +56,13 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn new(ports: Ports, limits: Limits) -> Self {
+        let files = StoredFiles::new(Arc::new(NoInstanceFiles), ports.store.clone());
         let context = Self {
             ports: Arc::new(ports),
             live: Arc::default(),
             owner: uuid::Uuid::new_v4().to_string().into(),
             observer: Arc::new(NoopObserver),
-            files: Arc::new(NoInstanceFiles),
+            files: Arc::new(files),
             limits: Arc::default(),
             call_slots: Arc::default(),
             operation_slots: Arc::default(),

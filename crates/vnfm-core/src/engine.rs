@@ -20,6 +20,7 @@ use crate::ports::{
 };
 use crate::refusal::Refusal;
 use crate::static_plugins::{NoHostServices, StaticPlugins};
+use crate::stored_files::StoredFiles;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -103,16 +104,18 @@ impl Engine {
         self
     }
 
-    /// Stores the files of hooks in `files` from now on; without, hooks cannot store any.
+    /// Stores the files of hooks in `files` from now on; without, hooks cannot store any. [`StoredFiles::count`] counts those
+    /// that are there.
     #[must_use]
     pub fn with_files(mut self, files: Arc<dyn InstanceFiles>) -> Self {
-        self.context.files = files;
+        let store = self.context.ports.store.clone();
+        self.context.files = Arc::new(StoredFiles::new(files, store));
         self
     }
 
     /// The files that are stored with instances.
-    pub fn files(&self) -> &dyn InstanceFiles {
-        &*self.context.files
+    pub fn files(&self) -> &StoredFiles {
+        &self.context.files
     }
 
     /// For a client of this VNF LCM version: operations begun here link to resources of that

@@ -8,7 +8,7 @@
 //! | the facade | [`Engine`] |
 //! | operations | [`lcm`] |
 //! | what operations use | `hooks`, `vims`, `patch` |
-//! | what everything holds | [`lcm::Context`], drivers, running operations, refusals |
+//! | what everything holds | [`lcm::Context`], drivers, running operations, stored files, refusals |
 //! | what the engine needs | [`ports`], [`query`], [`Deployment`], limits |
 //!
 //! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
@@ -51,8 +51,10 @@ mod running_ops;
 mod schedules;
 mod snapshots;
 mod static_plugins;
+mod stored_files;
 mod subscriptions;
 mod tenant;
+mod tenant_vim;
 mod vim_events;
 mod vim_limiter;
 mod vims;
@@ -76,6 +78,7 @@ pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
 pub use snapshots::ExpectedSnapshot;
 pub use static_plugins::{NoHostServices, StaticPlugins};
+pub use stored_files::{FileOwner, Incoming, StoredFiles};
 pub use subscriptions::SubscribeOutcome;
 pub use tenant::Tenant;
 
@@ -86,6 +89,7 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(hooks::CODES);
     codes.extend(drivers::CODES);
     codes.extend(static_plugins::CODES);
+    codes.push(&stored_files::QUOTA);
     codes.extend(engine::CODES);
     codes.push(&ports::NO_CAPABILITIES);
     codes.push(&ports::NO_POLICIES);

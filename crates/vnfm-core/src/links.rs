@@ -14,17 +14,11 @@
 use crate::engine::Engine;
 use crate::in_progress::Work;
 use crate::ports::Vim as _;
-use crate::ports::{
-    Change, InfraDriver, LinkRecord, Links, Ownership, PortError, StoreError, VimCall,
-};
+use crate::ports::{Change, LinkRecord, Links, PortError, StoreError};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims::VimHandle;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::tenant_vim::TenantVim;
 use vnfm_types::{LinkSpec, LinkState, SharedLink};
 
-/// Time limit of a creation or deletion at the VIM; a shorter limit of steps applies, too.
-const TIMEOUT: Duration = Duration::from_mins(2);
 /// Longest name of a link, in bytes.
 const MAX_NAME: usize = 255;
 const MAX_SUBNETS: usize = 16;
@@ -45,15 +39,10 @@ impl Engine {
         mut spec: LinkSpec,
     ) -> Result<(LinkRecord, bool), Refusal> {
         check(&spec).map_err(unusable)?;
-        let location = self.link_vim(tenant, &spec.vim_id).await?;
-        let location = location.ok_or_else(|| unknown_vim(&spec.vim_id))?;
-        location
-            .vim
-            .registered_id()
-            .unwrap_or_default()
-            .clone_into(&mut spec.vim_id);
-        let links = location.links()?;
-        if !location.vim.policy().is_open() {
+        let vim = self.requested_vim(tenant, &spec.vim_id).await?;
+        vim.id().clone_into(&mut spec.vim_id);
+        let links = links_of(&vim)?;
+        if !vim.handle.policy().is_open() {
             let what =
                 "the VIM has a policy, or is another tenant's: its owner creates networks there";
             return Err(unusable(format!("vimId: {what}")));
@@ -65,7 +54,7 @@ impl Engine {
             return Ok((record, false));
         }
         let id = record.link.id.clone();
-        self.finish_link(record, &location, links).await?;
+        self.finish_link(record, &vim, links).await?;
         Ok((self.store().link(tenant, &id).await?, is_new))
     }
 
@@ -98,12 +87,10 @@ impl Engine {
     async fn finish_link(
         &self,
         mut record: LinkRecord,
-        location: &LinkVim,
+        vim: &TenantVim<'_>,
         links: &dyn Links,
     ) -> Result<(), Refusal> {
-        let ownership = self.ownership(&record.tenant);
-        let cx = self.link_call(location, &ownership);
-        match links.create_link(&cx, &record.link).await {
+        match links.create_link(&vim.call(), &record.link).await {
             Ok(resource_id) => {
                 record.link.state = LinkState::Available;
                 record.link.resource_id = Some(resource_id);
@@ -111,9 +98,8 @@ impl Engine {
                 Ok(self.store().write(None, vec![put]).await?)
             }
             Err(error) => {
-                let cx = self.link_call(location, &ownership);
                 let may_pass = error.is_unavailable();
-                if !may_pass && links.delete_link(&cx, &record.link).await.is_ok() {
+                if !may_pass && links.delete_link(&vim.call(), &record.link).await.is_ok() {
                     self.remove_link(&record).await?;
                 }
                 Err(Refusal::unprocessable(error))
@@ -138,10 +124,8 @@ impl Engine {
             self.store().write(None, vec![put]).await?;
             record.version += 1;
         }
-        if let Some(location) = self.link_vim(tenant, &record.link.spec.vim_id).await? {
-            let ownership = self.ownership(tenant);
-            let cx = self.link_call(&location, &ownership);
-            let deleted = location.links()?.delete_link(&cx, &record.link).await;
+        if let Some(vim) = self.tenant_vim(tenant, &record.link.spec.vim_id).await? {
+            let deleted = links_of(&vim)?.delete_link(&vim.call(), &record.link).await;
             if let Err(error) = deleted {
                 return Err(self.not_deleted(record, error).await?);
             }
@@ -183,56 +167,15 @@ impl Engine {
             Refusal::new(Why::Conflict, &refusal::LINK_BUSY, what)
         })
     }
-
-    /// The VIM of a link; `None` if it is not registered.
-    async fn link_vim(&self, tenant: &str, vim: &str) -> Result<Option<LinkVim>, Refusal> {
-        let record = match self.store().vim(tenant, vim).await {
-            Err(StoreError::NotFound { .. }) => return Ok(None),
-            found => found?,
-        };
-        let driver = self.context.ports.drivers.driver(&record.vim.vim_type);
-        let driver = driver.map_err(Refusal::unprocessable)?;
-        let vim = VimHandle::registered(&self.context, &record, tenant, &record.vim.id);
-        Ok(Some(LinkVim { vim, driver }))
-    }
-
-    fn ownership(&self, tenant: &str) -> Ownership {
-        Ownership {
-            installation_id: self.store().installation_id().to_owned(),
-            tenant: tenant.to_owned(),
-            instance_id: String::new(),
-            op_id: String::new(),
-        }
-    }
-
-    fn link_call<'a>(&'a self, location: &'a LinkVim, ownership: &'a Ownership) -> VimCall<'a> {
-        let clock = &*self.context.ports.clock;
-        let timeout = TIMEOUT.min(self.context.limits().step);
-        VimCall {
-            vim: &location.vim,
-            ownership,
-            clock,
-            watcher: &(),
-            deadline: clock.now().saturating_add(timeout).unwrap_or_default(),
-        }
-    }
 }
 
-/// Where a link is or will be.
-struct LinkVim {
-    vim: VimHandle,
-    driver: Arc<dyn InfraDriver>,
-}
-
-impl LinkVim {
-    fn links(&self) -> Result<&dyn Links, Refusal> {
-        self.driver.links().ok_or_else(|| {
-            let kind = self.vim.vim_type();
-            unusable(format!(
-                "vimId: VIMs of the type `{kind}` have no shared virtual links"
-            ))
-        })
-    }
+fn links_of<'v>(vim: &'v TenantVim<'_>) -> Result<&'v dyn Links, Refusal> {
+    vim.driver.links().ok_or_else(|| {
+        let kind = vim.handle.vim_type();
+        unusable(format!(
+            "vimId: VIMs of the type `{kind}` have no shared virtual links"
+        ))
+    })
 }
 
 /// The record of an earlier request with the same name, if that request was the same.
@@ -251,11 +194,6 @@ fn same_request(record: LinkRecord, spec: &LinkSpec) -> Result<LinkRecord, Refus
 
 fn unusable(what: String) -> Refusal {
     Refusal::new(Why::Unprocessable, &refusal::BAD_LINK, what)
-}
-
-fn unknown_vim(vim: &str) -> Refusal {
-    let what = format!("vimId: VIM `{vim}` is not in the registry");
-    Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VIM, what)
 }
 
 /// Checks what does not depend on the VIM. The error names the member.

@@ -304,13 +304,13 @@ pub(crate) const BAD_LINK: Code = refused(
 );
 pub(crate) const BAD_VOLUME: Code = refused(
     "volume.unusable",
-    "the request retains or uses a volume that the instance, or its VIM, cannot have",
+    "the request creates, retains or uses a volume that the instance, or the VIM, cannot have",
     "correct what the message names: `vnfmctl vnf show VNF` lists the storages of a VNF, `vnfmctl volume list` the retained \
      volumes",
 );
 pub(crate) const VOLUME_IN_USE: Code = refused(
     "volume.in-use",
-    "another VNF instance uses the retained volume, or its deletion has begun",
+    "another VNF instance uses the retained volume, or it is being created or deleted",
     "terminate that instance first, or name another volume: `vnfmctl volume list`",
 );
 /// All codes of refusals, for `docs/errors.md`.

@@ -1,10 +1,14 @@
 //! Why a workload is not ready: the state of its pods, and the last warning event about it or them.
 
-use crate::ready::pod_problem;
+use crate::claims::mounted;
+use crate::ready::{pod_problem, readiness};
+use crate::status::Readiness::{Failed, NotYet, Ready};
 use crate::status::text;
 use crate::virtual_machines::{INSTANCE, is_machine_of};
 use crate::watch::ObjectCache;
 use serde_json::Value;
+
+const CLAIM: &str = "PersistentVolumeClaim";
 
 /// The problem of the workload `kind` `name` in `namespace` beyond its own status; `None` if none is known.
 pub(crate) fn workload_problem(
@@ -24,8 +28,17 @@ pub(crate) fn workload_problem(
             pod_problem(pod)?
         ))
     });
+    let claim = pods
+        .iter()
+        .find_map(|pod| unbound_claim(cache, namespace, pod));
+    let pod = match (pod, claim) {
+        (Some(pod), Some(claim)) => Some(format!("{pod}; {claim}")),
+        (pod, claim) => pod.or(claim),
+    };
     let warning = last_warning(cache, namespace, &|about_kind, about| {
+        let mounts = |pod: &&Value| mounted(pod).any(|claim| claim == about);
         (about_kind == kind && about == name)
+            || (about_kind == CLAIM && pods.iter().any(mounts))
             || (about_kind == "Pod" && pods.iter().any(|pod| text(pod, "/metadata/name") == about))
             || (about_kind == "ReplicaSet" && kind == "Deployment" && is_of_deployment(about, name))
     });
@@ -71,16 +84,21 @@ pub(crate) fn is_mounted(cache: &ObjectCache, namespace: &str, claim: &str) -> b
     cache
         .all("Pod")
         .filter(|pod| is_in(pod, namespace))
-        .any(|pod| {
-            let volumes = pod
-                .pointer("/spec/volumes")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten();
-            volumes
-                .into_iter()
-                .any(|volume| text(volume, "/persistentVolumeClaim/claimName") == claim)
-        })
+        .any(|pod| mounted(pod).any(|mounted| mounted == claim))
+}
+
+/// The first claim of a pod that is not bound, and why. The claims of a `StatefulSet` are no objects of the package, so nothing
+/// else tells about them.
+fn unbound_claim(cache: &ObjectCache, namespace: &str, pod: &Value) -> Option<String> {
+    mounted(pod).find_map(|name| {
+        let mut claims = cache.all(CLAIM);
+        let claim = claims
+            .find(|claim| is_in(claim, namespace) && text(claim, "/metadata/name") == name)?;
+        match readiness(claim) {
+            Ready => None,
+            NotYet(why) | Failed(why) => Some(format!("{CLAIM} `{name}`: {why}")),
+        }
+    })
 }
 
 fn last_warning(

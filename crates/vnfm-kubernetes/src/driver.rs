@@ -33,7 +33,7 @@ use crate::power::started;
 use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
-use crate::volume_reservation::hand_over;
+use crate::volume_reservation::{Places, hand_over};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -251,7 +251,11 @@ impl InfraDriver for KubernetesDriver {
             plan.charts.as_slice(),
         );
         let reused = &allocation.deployment.reused_volumes;
-        hand_over(cx, &self.session(cx)?, planned.0, reused).await?;
+        let places = Places {
+            namespace: planned.0,
+            stages: planned.1,
+        };
+        hand_over(cx, &self.session(cx)?, &places, reused).await?;
         let handle = converge(cx, &session, planned, (&before, change)).await?;
         if requested::wants_tests(allocation)? {
             chart_tests::run_all(cx, &session, (planned.0, planned.2)).await?;

@@ -214,7 +214,7 @@ pub const SHARED_LINK: Code = Code {
 pub const VOLUME: Code = Code {
     name: "kubernetes.volume",
     kind: ErrorKind::Refused,
-    means: "a `PersistentVolume` cannot be retained, used again or deleted as it is",
+    means: "a `PersistentVolume` cannot be created, retained, used or deleted as it is",
     next: "correct what the message names, or leave the volume out; `kubectl describe pv` shows who has it",
 };
 /// The cluster does not serve a kind.

@@ -6,7 +6,7 @@
 //! | label `vnfm.dev/installation` | the installation id |
 //! | label `vnfm.dev/instance` | `VnfInstance.id` |
 //! | label `vnfm.dev/snapshot` | the VNF snapshot that it belongs to: the instance no longer accounts for it |
-//! | label `vnfm.dev/volume` | the retained volume that it is; then it has no instance |
+//! | label `vnfm.dev/volume` | the retained volume that it is, or is made with; then it has no instance |
 //! | label `vnfm.dev/link` | the shared virtual link that it is; then it has no instance |
 //! | annotation `vnfm.dev/operation` | the operation occurrence that applied it last |
 //!
@@ -168,13 +168,23 @@ pub(crate) fn stamp_snapshot(object: &mut Value, owner: &Ownership, snapshot: &s
 
 /// Marks an object as a shared virtual link.
 pub(crate) fn stamp_link(object: &mut Value, owner: &Ownership, link: &str) {
+    stamp_apart(object, owner, (LINK, link));
+}
+
+/// Marks an object as a retained volume, or as what that is made with.
+pub(crate) fn stamp_volume(object: &mut Value, owner: &Ownership, volume: &str) {
+    stamp_apart(object, owner, (VOLUME, volume));
+}
+
+/// Marks an object of the installation that belongs to no instance.
+fn stamp_apart(object: &mut Value, owner: &Ownership, (label, id): (&str, &str)) {
     if let Some(labels) = labels_mut(object) {
         labels.insert(MANAGED_BY.to_owned(), FIELD_MANAGER.into());
         labels.insert(
             INSTALLATION.to_owned(),
             owner.installation_id.as_str().into(),
         );
-        labels.insert(LINK.to_owned(), link.into());
+        labels.insert(label.to_owned(), id.into());
     }
 }
 

@@ -62,6 +62,7 @@ mod deletion_blockers;
 mod diagnostics;
 mod difference;
 mod driver;
+mod empty_volumes;
 pub mod errors;
 mod expiry;
 mod file_modes;

@@ -1,6 +1,7 @@
 //! Waits until the objects of a stage are ready; watches them, their pods and the warning events about them.
 
 use crate::catalog::{Target, core};
+use crate::claims;
 use crate::client::Session;
 use crate::cluster_api::{has_machines, machine_resource};
 use crate::diagnostics;
@@ -90,6 +91,10 @@ pub(crate) fn feeds(watched: &[&ResolvedObject], owner: &Ownership) -> Vec<Feed>
                 Some(namespace),
                 &selector,
             ));
+            if target.resource.kind == "StatefulSet" {
+                let claims = claims::resource();
+                add(Feed::labelled(&claims, Some(namespace), &selector));
+            }
             add(Feed {
                 resource: core("Event", "events"),
                 namespace: Some(namespace.to_owned()),

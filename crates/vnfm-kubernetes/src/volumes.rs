@@ -4,6 +4,7 @@
 //! retain    the volume gets our labels and `persistentVolumeReclaimPolicy: Retain`; the policy before is in an annotation
 //! release   the claim goes with its namespace; the volume is Released, with its data
 //! reuse     the volume is reserved for the claim of the same name in the next instance's namespace, which then binds it
+//! create    a claim of our own makes the cluster provision an empty volume (`empty_volumes`), which is then retained
 //! delete    the policy before ─┬─ Delete: the cluster deletes the volume with its data
 //!                              └─ any other: we delete the object; where its data are, they stay
 //! ```
@@ -15,20 +16,19 @@ use crate::claims::{self, gib, pauses};
 use crate::client::Session;
 use crate::deletion::delete;
 use crate::driver::KubernetesDriver;
+use crate::empty_volumes::{provision, settle};
 use crate::errors::STILL_THERE;
 use crate::labels::{self, INSTALLATION, INSTANCE, label_of};
 use crate::object::{find, merge};
 use crate::owned::objects;
 use crate::volume_reservation::{
-    Holder, POLICY_BEFORE, annotation, holder, is_its, refused, target, text,
+    Holder, POLICY_BEFORE, RETAIN, annotation, holder, is_its, keep, refused, target, text,
 };
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Expired, FoundVolume, PortError, VimCall, Volumes};
 use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
-
-const RETAIN: &str = "Retain";
 
 #[async_trait]
 impl Volumes for KubernetesDriver {
@@ -77,24 +77,7 @@ impl Volumes for KubernetesDriver {
     ) -> Result<(), PortError> {
         let session = &self.session(cx)?;
         for volume in volumes {
-            let target = target(&volume.resource_id);
-            let Some(object) = find(session, &target).await? else {
-                return Err(refused(
-                    "retain the volumes",
-                    &target,
-                    "it no longer exists",
-                ));
-            };
-            let noted = annotation(&object);
-            let policy = noted.or(text(&object, "/spec/persistentVolumeReclaimPolicy"));
-            let change = json!({
-                "metadata": {
-                    "labels": {INSTALLATION: cx.ownership.installation_id, labels::VOLUME: volume.id},
-                    "annotations": {POLICY_BEFORE: policy.unwrap_or(RETAIN)},
-                },
-                "spec": {"persistentVolumeReclaimPolicy": RETAIN},
-            });
-            merge(session, &target, &format!("retain {target}"), &change).await?;
+            keep(cx, session, &target(volume.on_vim()), &volume.id).await?;
         }
         Ok(())
     }
@@ -106,7 +89,7 @@ impl Volumes for KubernetesDriver {
     ) -> Result<(), PortError> {
         let session = &self.session(cx)?;
         for volume in volumes {
-            let target = target(&volume.resource_id);
+            let target = target(volume.on_vim());
             let object = find(session, &target).await?;
             let Some(object) = object.filter(|object| is_its(object, cx, &volume.id)) else {
                 continue;
@@ -123,13 +106,30 @@ impl Volumes for KubernetesDriver {
         Ok(())
     }
 
+    async fn create_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError> {
+        provision(cx, &self.session(cx)?, volume).await
+    }
+
     async fn delete_volume(
         &self,
         cx: &VimCall<'_>,
         volume: &RetainedVolume,
     ) -> Result<(), PortError> {
         let session = &self.session(cx)?;
-        let (target, mut backoff) = (target(&volume.resource_id), pauses(cx));
+        let name = match &volume.resource_id {
+            Some(name) => Some(name.clone()),
+            None => settle(cx, session, volume)
+                .await?
+                .and_then(|object| object.metadata.name),
+        };
+        let Some(name) = name else {
+            return Ok(());
+        };
+        let (target, mut backoff) = (target(&name), pauses(cx));
         let action = format!("delete {target}");
         loop {
             let Some(object) = find(session, &target).await? else {

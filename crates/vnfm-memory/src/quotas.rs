@@ -19,12 +19,13 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
     let sizes = packages
         .iter()
         .filter_map(|(id, _)| state.package_sizes.get(id));
-    let aside = state
-        .reservations
-        .iter()
-        .filter_map(|(_, (whose, what, amount))| {
-            (whose == tenant && *what == QuotaResource::PackageBytes).then_some(amount)
-        });
+    let reserved = |resource| {
+        let rows = state.reservations.iter();
+        rows.filter_map(move |(_, (whose, what, amount))| {
+            (whose == tenant && *what == resource).then_some(amount)
+        })
+    };
+    let aside = reserved(QuotaResource::PackageBytes);
     let vims = state
         .vims
         .iter()
@@ -47,6 +48,7 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
         operations: open.count() as u64,
         packages: packages.len() as u64,
         package_bytes: sizes.chain(aside).sum(),
+        stored_file_bytes: reserved(QuotaResource::StoredFileBytes).sum(),
         subscriptions: subscriptions.count() as u64,
         snapshots: snapshots.count() as u64,
         links: links.count() as u64,

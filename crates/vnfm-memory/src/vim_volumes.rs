@@ -1,9 +1,9 @@
-//! Volumes of a [`MemoryVim`]: one of each storage of a VNFC. Retained ones outlive their instance.
+//! Volumes of a [`MemoryVim`]: one of each storage of a VNFC. Retained ones outlive their instance, and empty ones had none.
 
 use crate::made::{Made, Retained};
 use crate::vim::MemoryVim;
 use async_trait::async_trait;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, FoundVolume, OwnedResource, PortError, VimCall, Volumes};
 use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
 
@@ -33,7 +33,7 @@ impl Volumes for MemoryVim {
             volume: volume.id.clone(),
         };
         let all = volumes.iter();
-        let all = all.map(|volume| (volume.resource_id.clone(), retained(volume)));
+        let all = all.map(|volume| (volume.on_vim().to_owned(), retained(volume)));
         self.retained().extend(all);
         Ok(())
     }
@@ -45,9 +45,29 @@ impl Volumes for MemoryVim {
     ) -> Result<(), PortError> {
         self.called(cx.vim).await?;
         for volume in volumes {
-            self.retained().remove(&volume.resource_id);
+            self.retained().remove(volume.on_vim());
         }
         Ok(())
+    }
+
+    async fn create_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError> {
+        self.called(cx.vim).await?;
+        let mut retained = self.retained();
+        let existing = id_of(&retained, volume);
+        let resource_id = existing.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let one = Retained {
+            installation_id: cx.ownership.installation_id.clone(),
+            volume: volume.id.clone(),
+        };
+        retained.insert(resource_id.clone(), one);
+        Ok(FoundVolume {
+            resource_id,
+            size_gib: volume.size_gib,
+        })
     }
 
     async fn delete_volume(
@@ -57,22 +77,34 @@ impl Volumes for MemoryVim {
     ) -> Result<(), PortError> {
         self.called(cx.vim).await?;
         let mut retained = self.retained();
-        let is_it = |found: &Retained| found.volume == volume.id;
-        if retained.get(&volume.resource_id).is_some_and(is_it) {
-            retained.remove(&volume.resource_id);
+        if let Some(id) = id_of(&retained, volume) {
+            retained.remove(&id);
         }
         Ok(())
     }
 }
 
+/// The id here of the volume of a record: the one that it names, or any if it names none.
+fn id_of(retained: &BTreeMap<String, Retained>, volume: &RetainedVolume) -> Option<String> {
+    let named = volume.resource_id.as_ref();
+    let is_it = |(id, one): &(&String, &Retained)| {
+        one.volume == volume.id && named.is_none_or(|named| named == *id)
+    };
+    retained.iter().find(is_it).map(|(id, _)| id.clone())
+}
+
 impl MemoryVim {
+    /// Ids of all retained volumes.
+    pub fn retained_volumes(&self) -> Vec<String> {
+        self.retained().keys().cloned().collect()
+    }
+
     /// Ids of all volumes, of instances and retained.
     pub fn volumes(&self) -> BTreeSet<String> {
         let of_instances = self.instances();
         let of_instances = of_instances.values().flat_map(|made| &made.volumes);
-        let retained: Vec<_> = self.retained().keys().cloned().collect();
         let all = of_instances.map(|(id, _)| id.clone());
-        all.chain(retained).collect()
+        all.chain(self.retained_volumes()).collect()
     }
 
     pub(crate) fn owned_volumes(&self, installation_id: &str) -> Vec<OwnedResource> {

@@ -23,6 +23,26 @@ pub(crate) fn add(state: &mut State, record: VolumeRecord) {
     }
 }
 
+/// Replaces a volume that is being created.
+pub(crate) fn finish(state: &mut State, record: VolumeRecord) -> Result<(), StoreError> {
+    let stored = find(state, &record.tenant, &record.volume.id)?;
+    check_state(&stored, VolumeState::Creating)?;
+    let key = key(&record.tenant, &record.volume.id);
+    state.volumes.put(key, record);
+    Ok(())
+}
+
+fn check_state(record: &VolumeRecord, required: VolumeState) -> Result<(), StoreError> {
+    if record.volume.state == required {
+        return Ok(());
+    }
+    Err(StoreError::WrongState {
+        what: WHAT,
+        id: record.volume.id.clone(),
+        found: record.volume.state.as_str().to_owned(),
+    })
+}
+
 /// Refuses if another instance than this uses the volume.
 fn check_user(state: &State, record: &VolumeRecord, instance: &str) -> Result<(), StoreError> {
     let (tenant, id) = (&record.tenant, &record.volume.id);
@@ -74,13 +94,7 @@ pub(crate) fn set_uses(
     remove_uses(state, instance);
     for id in volumes {
         let mut record = find(state, tenant, id)?;
-        if record.volume.state != VolumeState::Available {
-            return Err(StoreError::WrongState {
-                what: WHAT,
-                id: id.clone(),
-                found: record.volume.state.as_str().to_owned(),
-            });
-        }
+        check_state(&record, VolumeState::Available)?;
         check_user(state, &record, instance)?;
         record.volume.used_by = Some(instance.to_owned());
         state.volumes.put(key(tenant, id), record);

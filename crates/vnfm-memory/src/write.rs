@@ -98,6 +98,7 @@ impl State {
                 volumes::add(self, *record);
                 Ok(())
             }
+            Change::FinishVolume(record) => volumes::finish(self, *record),
             Change::SetVolumeState { tenant, id, state } => {
                 volumes::set_state(self, (&tenant, &id), state)
             }

@@ -2,7 +2,7 @@
 
 use crate::errors::{HAS_SNAPSHOTS, NOT_LATEST, SNAPSHOT_STUCK, VOLUME_LOST, message};
 use crate::heat::member;
-use crate::http_call::Call;
+use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service};
 use crate::retries::Waiter;
 use crate::snapshots::{INSTANCE, SNAPSHOT, lost_part, one, path};
@@ -45,24 +45,31 @@ pub(crate) struct Volume {
 
 /// All volume snapshots of the project; none if the cloud has no Cinder.
 pub(crate) async fn snapshots(cloud: &Cloud<'_>) -> Result<Vec<VolumeSnapshot>, PortError> {
-    all(cloud, "snapshots", "list volume snapshots").await
+    all(cloud, ("snapshots", ""), "list volume snapshots").await
 }
 
 /// All volumes of the project; none if the cloud has no Cinder.
 pub(crate) async fn volumes(cloud: &Cloud<'_>) -> Result<Vec<Volume>, PortError> {
-    all(cloud, "volumes", "list volumes").await
+    all(cloud, ("volumes", ""), "list volumes").await
+}
+
+/// The volumes of the project with this name; none if the cloud has no Cinder.
+pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Volume>, PortError> {
+    let filter = format!("?name={}", encoded(name));
+    let action = format!("look for volume `{name}`");
+    all(cloud, ("volumes", &filter), &action).await
 }
 
 async fn all<T: DeserializeOwned>(
     cloud: &Cloud<'_>,
-    collection: &str,
+    (collection, filter): (&str, &str),
     action: &str,
 ) -> Result<Vec<T>, PortError> {
     let (session, _) = cloud.session().await?;
     if !Service::Volume.is_among(&session.services()) {
         return Ok(Vec::new());
     }
-    let call = Call::get(format!("/{collection}/detail"), action);
+    let call = Call::get(format!("/{collection}/detail{filter}"), action);
     member(
         cloud.send(Service::Volume, &call).await?,
         collection,

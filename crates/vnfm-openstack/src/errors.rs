@@ -173,6 +173,18 @@ pub(crate) const VOLUME_LOST: Code = code(
     "a volume that is to be restored is in error, or no longer exists",
     "heal its VNFC with its volumes, then retry",
 );
+pub(crate) const VOLUME_LATE: Code = code(
+    "openstack.volume-late",
+    Unavailable,
+    "Cinder did not create or delete the volume in time",
+    "look at the volume with `openstack volume show`; `vnfmctl volume delete` continues, whatever its state",
+);
+pub(crate) const VOLUME_NOT_CREATED: Code = code(
+    "openstack.volume-not-created",
+    Refused,
+    "Cinder accepted the request for an empty volume, but could not create it; it is deleted again",
+    "read Cinder's message, and request another size or type: `openstack volume type list`",
+);
 pub(crate) const VOLUME_NESTED: Code = code(
     "openstack.volume-nested",
     Refused,
@@ -311,6 +323,8 @@ pub const CODES: &[&Code] = &[
     &VOLUME_LOST,
     &SNAPSHOT_STUCK,
     &HAS_SNAPSHOTS,
+    &VOLUME_LATE,
+    &VOLUME_NOT_CREATED,
     &VOLUME_NESTED,
     &VOLUME_FOREIGN,
     &VOLUME_STUCK,
@@ -403,8 +417,16 @@ pub(crate) fn heat_type(reply: &Reply) -> Option<&str> {
 }
 
 fn mentions_quota(text: &str) -> bool {
+    // The last two are Cinder's, for the size and for the number of volumes.
+    const WORDS: &[&str] = &[
+        "quota exceeded",
+        "overquota",
+        "quotaexceeded",
+        "exceeds allowed gigabytes quota",
+        "exceeded for quota",
+    ];
     let text = text.to_ascii_lowercase();
-    text.contains("quota exceeded") || text.contains("overquota") || text.contains("quotaexceeded")
+    WORDS.iter().any(|words| text.contains(words))
 }
 
 /// Whether the cause of a failed stack may have passed at the next attempt.

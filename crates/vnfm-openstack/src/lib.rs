@@ -33,6 +33,7 @@ mod cinder;
 mod detached_ports;
 mod driver;
 mod driver_snapshots;
+mod empty_volumes;
 mod errors;
 mod generated_template;
 mod get_param;

@@ -10,7 +10,7 @@ use crate::errors::{LOGIN_REFUSED, STACK_FAILED_FOR_NOW, STACK_SLOW};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 use tracing::Instrument as _;
-use vnfm_core::ports::{Backoff, Expired, PortError, VimCall, Waited};
+use vnfm_core::ports::{Backoff, Code, Expired, PortError, VimCall, Waited};
 
 /// The interval between attempts once the first short ones are over.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
@@ -36,6 +36,8 @@ pub(crate) struct Waiter<'a> {
     /// The last error that was tolerated since the last successful attempt; returned at the deadline.
     error: Option<PortError>,
     tolerates_outages: bool,
+    /// The code of the error at the deadline.
+    late: &'static Code,
 }
 
 impl<'a> Waiter<'a> {
@@ -48,7 +50,13 @@ impl<'a> Waiter<'a> {
             refused: None,
             error: None,
             tolerates_outages: true,
+            late: &STACK_SLOW,
         }
+    }
+
+    /// Sets the code of the error at the deadline, for what Heat does not do.
+    pub(crate) fn late(self, late: &'static Code) -> Self {
+        Self { late, ..self }
     }
 
     /// Tolerates only refused logins. For attempts that change the cloud: they count their own retries, and
@@ -90,13 +98,13 @@ impl<'a> Waiter<'a> {
 
     /// Waits for the next attempt.
     ///
-    /// At the deadline: the last tolerated error, or `heat.deadline` with `reason`.
+    /// At the deadline: the last tolerated error, or [`Waiter::late`] (`heat.deadline`) with `reason`.
     pub(crate) async fn pause(&mut self, reason: &str) -> Result<(), PortError> {
         match self.backoff.pause(reason).await {
             Ok(()) => Ok(()),
             Err(Expired) => Err(self.error.take().unwrap_or_else(|| {
                 let detail = format!("the deadline has passed; {reason}");
-                PortError::new(&STACK_SLOW, self.action, detail)
+                PortError::new(self.late, self.action, detail)
             })),
         }
     }

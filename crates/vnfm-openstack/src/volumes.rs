@@ -4,6 +4,7 @@
 //! retain    the volume's metadata name it ─ the stack gets its own template, in which the volume has `deletion_policy: Retain`
 //! release   Heat deletes the stack, and leaves the volume
 //! reuse     the next stack has a volume with that `external_id`: Heat attaches it, and never deletes it
+//! create    an empty volume with the same metadata (`empty_volumes`)
 //! delete    the volume, if its metadata name it
 //! ```
 //! What was retained stays so without its stack. An update that changes only the policy touches no server. Only volumes of
@@ -11,7 +12,8 @@
 
 use crate::cinder;
 use crate::driver::OpenStack;
-use crate::errors::{VOLUME_NESTED, VOLUME_STUCK, message};
+use crate::empty_volumes;
+use crate::errors::{VOLUME_LATE, VOLUME_NESTED, VOLUME_STUCK, message};
 use crate::heat::{self, Phase, Stack};
 use crate::heat_preview::template_of;
 use crate::http_call::Call;
@@ -68,8 +70,8 @@ impl Volumes for OpenStack {
     ) -> Result<(), PortError> {
         let cloud = &self.cloud(cx);
         for volume in volumes {
-            let action = format!("name volume `{}`", volume.resource_id);
-            let path = format!("{}/metadata", path("volumes", &volume.resource_id));
+            let action = format!("name volume `{}`", volume.on_vim());
+            let path = format!("{}/metadata", path("volumes", volume.on_vim()));
             let installation = &cx.ownership.installation_id;
             let body = json!({"metadata": {INSTALLATION: installation, RETAINED: volume.id}});
             cloud
@@ -92,14 +94,22 @@ impl Volumes for OpenStack {
             set_policy(cx, cloud, (&stack, volumes), None).await?;
         }
         for volume in volumes {
-            let action = format!("unname volume `{}`", volume.resource_id);
+            let action = format!("unname volume `{}`", volume.on_vim());
             for member in [INSTALLATION, RETAINED] {
-                let volume = path("volumes", &volume.resource_id);
+                let volume = path("volumes", volume.on_vim());
                 let call = Call::delete(format!("{volume}/metadata/{member}"), action.as_str());
                 cloud.send(Service::Volume, &call.accepting(&[404])).await?;
             }
         }
         Ok(())
+    }
+
+    async fn create_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError> {
+        empty_volumes::create(cx, &self.cloud(cx), volume).await
     }
 
     async fn delete_volume(
@@ -108,11 +118,11 @@ impl Volumes for OpenStack {
         volume: &RetainedVolume,
     ) -> Result<(), PortError> {
         let cloud = &self.cloud(cx);
-        let action = format!("delete volume `{}`", volume.resource_id);
-        let mut waiter = Waiter::new(cx, &action);
-        let mut is_requested = false;
+        let action = format!("delete volume `{}`", volume.id);
+        let mut waiter = Waiter::new(cx, &action).late(&VOLUME_LATE);
+        let mut requested = None;
         loop {
-            let step = delete_step(cloud, volume, (&action, &mut is_requested));
+            let step = delete_step((cx, cloud), volume, (&action, &mut requested));
             match waiter.attempt(step).await? {
                 Waited::Done(()) => return Ok(()),
                 Waited::NotYet(reason) => waiter.pause(&reason).await?,
@@ -121,34 +131,49 @@ impl Volumes for OpenStack {
     }
 }
 
-/// Brings the deletion of a volume a step further.
-async fn delete_step(
-    cloud: &Cloud<'_>,
+/// What there is of a volume: by its id, else what a creation without a recorded end has left.
+async fn existing(
+    (cx, cloud): (&VimCall<'_>, &Cloud<'_>),
     volume: &RetainedVolume,
-    (action, is_requested): (&str, &mut bool),
+) -> Result<Option<cinder::Volume>, PortError> {
+    let known = match &volume.resource_id {
+        Some(id) => cinder::volume(cloud, id).await?,
+        None => None,
+    };
+    match known {
+        None if volume.vnf_instance_id.is_none() => empty_volumes::find((cx, cloud), volume).await,
+        known => Ok(known),
+    }
+}
+
+/// Brings the deletion of a volume a step further; `requested` is the id whose deletion was requested last.
+async fn delete_step(
+    (cx, cloud): (&VimCall<'_>, &Cloud<'_>),
+    volume: &RetainedVolume,
+    (action, requested): (&str, &mut Option<String>),
 ) -> Result<Waited<()>, PortError> {
-    let id = &volume.resource_id;
-    let Some(found) = cinder::volume(cloud, id).await? else {
+    let Some(found) = existing((cx, cloud), volume).await? else {
         return Ok(Waited::Done(()));
     };
+    let id = &found.id;
     check_named(&found, &volume.id, action)?;
     match found.status.as_str() {
         "error_deleting" => {
             let what = "it is in `error_deleting`";
             return Err(PortError::new(&VOLUME_STUCK, action, what).on(id));
         }
-        "deleting" => {}
-        _ if *is_requested => {}
+        "creating" | "deleting" => {}
+        _ if requested.as_ref() == Some(id) => {}
         _ => {
             let call = Call::delete(path("volumes", id), action).accepting(&[400, 404]);
             let reply = cloud.send(Service::Volume, &call).await?;
             if reply.status == 400 {
                 return Err(PortError::new(&VOLUME_STUCK, action, message(&reply)).on(id));
             }
-            *is_requested = true;
+            *requested = Some(id.clone());
         }
     }
-    let status = found.status;
+    let status = &found.status;
     Ok(Waited::NotYet(format!("volume `{id}` is {status}")))
 }
 
@@ -178,7 +203,7 @@ async fn set_policy(
     );
     let mut waiter = Waiter::new(cx, &action);
     let mut updates = 0;
-    let all: BTreeSet<&str> = volumes.iter().map(|one| one.resource_id.as_str()).collect();
+    let all: BTreeSet<&str> = volumes.iter().map(RetainedVolume::on_vim).collect();
     loop {
         let attempt = async {
             let current = heat::show(cloud, stack).await?;

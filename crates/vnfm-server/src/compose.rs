@@ -180,7 +180,7 @@ async fn build_app(
         adapters::engine(config, base, nfvo.clone())?.observed_by(operating.metrics.clone());
     let maintenance = Arc::new(adapters::maintenance(config, base).await?);
     let onboarding = adapters::onboarding(config, base)?;
-    let unfinished = adapters::unfinished(&onboarding, &base.database, &access).await?;
+    let unfinished = adapters::unfinished((&engine, &onboarding), &base.database, &access).await?;
     engine
         .record_levels(base.database.unfinished.instances_without_levels().await?)
         .await?;

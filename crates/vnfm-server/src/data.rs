@@ -71,7 +71,8 @@ pub(crate) fn claim(data: &Path) -> anyhow::Result<()> {
     );
 }
 
-/// Puts the database and packages of a backup into the data folder, and keeps a previous database under another name.
+/// Puts the database, packages and stored files of a backup into the data folder, and keeps a previous database and previous
+/// stored files under other names.
 ///
 /// # Errors
 ///

@@ -127,24 +127,26 @@ fn hash_password() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `vnfm-server restore FILE`: keeps the previous database under another name.
+/// `vnfm-server restore FILE`: keeps the previous database and stored files under other names.
 async fn restore(config: &Config, file: &Path) -> anyhow::Result<()> {
     let restored =
         program::restore(config, file, &(Arc::new(SystemClock) as Arc<dyn Clock>)).await?;
-    let previous = restored.before.map_or_else(String::new, |previous| {
-        format!(
-            "\nthe previous database is kept as `{}`",
-            previous.display()
-        )
-    });
+    let previous: String = [
+        ("the previous database is", restored.before),
+        ("the previous stored files are", restored.files_before),
+    ]
+    .into_iter()
+    .filter_map(|(what, kept)| Some(format!("\n{what} kept as `{}`", kept?.display())))
+    .collect();
     #[expect(clippy::print_stdout, reason = "output of the command")]
     {
         println!(
-            "restored installation {} as of {}, with {} packages, into `{}`{previous}\nnext: start the server, check \
+            "restored installation {} as of {}, with {} packages and {} stored files, into `{}`{previous}\nnext: start the server, check \
              `vnfmctl recovery show`, then `vnfmctl recovery confirm`",
             restored.installation_id,
             restored.backup_at,
             restored.packages,
+            restored.files,
             config.data.display()
         );
     }

@@ -74,7 +74,7 @@ pub(crate) struct MaintenancePorts {
     pub admin: Arc<dyn StoreAdmin>,
     /// The keys that seal its secrets.
     pub keys: Arc<dyn SealingKeys>,
-    /// Backups of it and of the packages.
+    /// Backups of it, of the packages and of the stored files.
     pub backups: Arc<dyn Backups>,
     /// The packages that the database refers to.
     pub packages: Arc<PackageDir>,

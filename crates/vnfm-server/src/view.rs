@@ -111,6 +111,11 @@ impl Root {
         format!("{}/vnf_snapshots/{id}", self.lcm())
     }
 
+    /// The URI of a retained volume.
+    pub(crate) fn volume(&self, id: &str) -> String {
+        format!("{}/vnfm/v1/volumes/{id}", self.url)
+    }
+
     /// The URI of a shared virtual link.
     pub(crate) fn shared_link(&self, id: &str) -> String {
         format!("{}/vnfm/v1/links/{id}", self.url)

@@ -1,41 +1,66 @@
-//! A backup is one file: a consistent snapshot of the database, and the packages that it refers to. The keys are not
-//! included: a backup reveals no secret, and restoring it needs the key file.
+//! A backup is one file: a consistent snapshot of the database, the packages that it refers to, and the files that are stored
+//! with its instances. The keys are not included: a backup reveals no secret, and restoring it needs the key file.
 //!
 //! ```text
-//! backup:   VACUUM INTO (writers continue) ─ packages ─ manifest with hashes ─ .zip
+//! backup:   VACUUM INTO (writers continue) ─ packages ─ stored files ─ manifest with hashes ─ .zip
 //! restore:  lock ─ check hashes, schema, keys ─ mark "in recovery" ─ checkpoint and keep the old database ─ rename
+//!           ─ keep the old folder of stored files ─ rename
 //! ```
-//! Existing files are not touched before the last step, which is one rename. While the mark is set, the server accepts
-//! no operations until an operator has confirmed how the VIMs differ.
+//! The rename of the database is what counts: before it, existing files are not touched; after it, the next start completes
+//! what a crash has left ([`complete_restore`]). While the mark is set, the server accepts no operations until an operator
+//! has confirmed how the VIMs differ.
+//!
+//! A stored file is in the backup as it is when it is reached; one that is deleted meanwhile is left out.
 
 mod restore;
+mod stored_files;
 
 pub use restore::{restore, restore_with};
+pub(crate) use stored_files::complete_restore;
 
 use crate::database::Database;
 use crate::executor::{all, execute};
 use crate::fault::Done;
+use crate::hashing::copy;
+use crate::instance_files::FileDir;
 use crate::location::{Access, open_file};
 use crate::packages::PackageDir;
 use crate::schema;
+use crate::secret_keys::folder_of;
 use crate::statement::Query;
+use crate::tenant_usage;
 use jiff::Timestamp;
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use vnfm_core::ports::StoreError;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-const FORMAT: u64 = 1;
+/// Format 1 has no stored files; a restore of it leaves those that are there.
+const FORMAT: u64 = 2;
 const MANIFEST: &str = "manifest.json";
 const DATABASE: &str = "vnfm.db";
+/// The restored database, until it is renamed.
+const RESTORING: &str = "vnfm.db.restoring";
 const KEYS: &str = "secrets.key";
+/// Upper bound of the manifest, which has some 300 bytes for each file.
+const MAX_MANIFEST_BYTES: u64 = 1 << 26;
+
+/// The folders whose files a backup contains besides the database.
+#[derive(Clone)]
+pub struct BackupFolders {
+    /// The packages that the database refers to.
+    pub packages: Arc<PackageDir>,
+    /// The files that are stored with its instances.
+    pub files: Arc<FileDir>,
+}
 
 /// The result of a restore.
 #[derive(Debug)]
@@ -46,19 +71,24 @@ pub struct Restored {
     pub backup_at: Timestamp,
     /// Number of packages in the backup.
     pub packages: usize,
+    /// Number of stored files in the backup.
+    pub files: usize,
     /// Path of the previous database, which is kept; `None` if there was none.
     pub before: Option<PathBuf>,
+    /// Path of the previous folder of stored files, which is kept; `None` if there were none, or the backup has no such
+    /// folder and they stay.
+    pub files_before: Option<PathBuf>,
 }
 
 /// Writes a backup to `file`, which must not exist.
 pub(crate) async fn write(
     database: &Database,
-    packages: &PackageDir,
+    folders: &BackupFolders,
     file: &Path,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let to = private(file).map_err(|e| io_error(&e, "create", file))?;
-    let written = write_into(database, packages, (folder_of(file), to), at).await;
+    let written = write_into(database, folders, (folder_of(file), to), at).await;
     written
         .map(drop)
         .inspect_err(|_| drop(fs::remove_file(file)))
@@ -67,18 +97,18 @@ pub(crate) async fn write(
 /// Writes a backup to an unnamed file in `folder`, which the kernel deletes when it is closed.
 pub(crate) async fn write_unnamed(
     database: &Database,
-    packages: &PackageDir,
+    folders: &BackupFolders,
     folder: &Path,
     at: Timestamp,
 ) -> Result<File, StoreError> {
     let to = tempfile::tempfile_in(folder).map_err(|e| io_error(&e, "create a file in", folder))?;
-    write_into(database, packages, (folder, to), at).await
+    write_into(database, folders, (folder, to), at).await
 }
 
 /// Writes a backup into `to`, with temporary files in `folder`. Returns the file, rewound.
 async fn write_into(
     database: &Database,
-    packages: &PackageDir,
+    folders: &BackupFolders,
     (folder, to): (&Path, File),
     at: Timestamp,
 ) -> Result<File, StoreError> {
@@ -88,43 +118,58 @@ async fn write_into(
         ));
     };
     let action = format!("write a backup in `{}`", folder.display());
-    // SQLite needs a named file. After a crash, the next start removes it.
-    let snapshot = folder.join(format!("backup-{}.part", Uuid::new_v4()));
-    let (from, copy) = (path.to_owned(), snapshot.clone());
-    let copied = spawn_blocking(move || {
-        let ids = snapshot_of(&from, &copy);
-        let opened = File::open(&copy);
-        let _ = fs::remove_file(&copy); // it may not exist
-        (ids, opened)
-    });
-    let (ids, opened) = copied
-        .await
-        .map_err(|error| StoreError::Broken(format!("cannot {action}: {error}")))?;
-    let ids = ids.map_err(|fault| fault.with_action(&action))?;
-    let copy = opened.map_err(|e| io_error(&e, "read", &snapshot))?;
-    let mut files = Vec::new();
-    for id in ids {
-        let found = packages.files(&id);
-        files.extend(found.map_err(|e| StoreError::Broken(e.to_string()))?);
-    }
     let manifest = json!({"format": FORMAT, "installationId": database.installation_id, "madeAt": at,
         "schema": schema::newest()});
-    let packed = spawn_blocking(move || pack(copy, &files, manifest, to)).await;
-    joined(packed, &action)
+    let (from, folders, within) = (path.to_owned(), folders.clone(), folder.to_owned());
+    let during = action.clone();
+    let packed = spawn_blocking(move || {
+        let contents =
+            Contents::copy(&from, &within).map_err(|fault| fault.with_action(&during))?;
+        stored_files::check_room(&folders.files, &contents.instances, &within)?;
+        pack(contents, &folders, manifest, to)
+    });
+    joined(packed.await, &action)
 }
 
-/// Writes a consistent copy of the database; returns the ids of the onboarded packages in it.
-fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
-    private(to).map_err(|e| io_error(&e, "create", to))?;
-    let source = open_file(database, Access::Read)?;
-    let vacuum = Query::new("VACUUM INTO $1").bind(&*to.to_string_lossy());
-    execute(&source, &vacuum)?;
-    drop(source);
-    let copy = open_file(to, Access::Read)?;
-    let infos: Vec<(String, String)> = all(
-        &copy,
-        &Query::new("SELECT id, info FROM packages ORDER BY id"),
-    )?;
+/// The copy of the database, and what it refers to.
+struct Contents {
+    database: File,
+    /// The ids of the onboarded packages.
+    packages: Vec<String>,
+    /// The ids of the instances.
+    instances: BTreeSet<String>,
+}
+
+impl Contents {
+    /// Copies the database at one moment, into a file in `folder` that is deleted when it is closed.
+    fn copy(database: &Path, folder: &Path) -> Done<Self> {
+        // SQLite needs a named file. After a crash, the next start removes it.
+        let copy = folder.join(format!("backup-{}.part", Uuid::new_v4()));
+        let contents = Self::copied(database, &copy);
+        let _ = fs::remove_file(&copy); // it may not exist
+        contents
+    }
+
+    fn copied(database: &Path, to: &Path) -> Done<Self> {
+        private(to).map_err(|e| io_error(&e, "create", to))?;
+        let source = open_file(database, Access::Read)?;
+        let vacuum = Query::new("VACUUM INTO $1").bind(&*to.to_string_lossy());
+        execute(&source, &vacuum)?;
+        drop(source);
+        let copy = open_file(to, Access::Read)?;
+        let instances = tenant_usage::instances(&copy)?.into_iter();
+        Ok(Self {
+            packages: onboarded(&copy)?,
+            instances: instances.map(|(_, id)| id).collect(),
+            database: File::open(to).map_err(|e| io_error(&e, "read", to))?,
+        })
+    }
+}
+
+/// The ids of the onboarded packages in a database.
+fn onboarded(db: &rusqlite::Connection) -> Done<Vec<String>> {
+    let infos: Vec<(String, String)> =
+        all(db, &Query::new("SELECT id, info FROM packages ORDER BY id"))?;
     let mut onboarded = Vec::new();
     for (id, info) in infos {
         let info: Value = serde_json::from_str(&info)?;
@@ -135,79 +180,87 @@ fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
     Ok(onboarded)
 }
 
-/// Packs the copy of the database and the package files. Returns the archive, rewound.
+/// A backup that is being written.
+struct Archive {
+    zip: ZipWriter<File>,
+    /// The files in it, for the manifest.
+    files: Map<String, Value>,
+}
+
+/// Packs the copy of the database, the packages and the stored files. Returns the archive, rewound.
 fn pack(
-    mut database: File,
-    packages: &[PathBuf],
+    mut contents: Contents,
+    folders: &BackupFolders,
     mut manifest: Value,
     to: File,
 ) -> Result<File, StoreError> {
-    let unwritten =
-        |error: io::Error| StoreError::Unavailable(format!("cannot write the backup: {error}"));
-    let mut archive = ZipWriter::new(to);
-    let mut files = serde_json::Map::new();
-    let hash = add(&mut archive, DATABASE, &mut database).map_err(unwritten)?;
-    files.insert(DATABASE.to_owned(), json!({"sha256": hash}));
-    for path in packages {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!("packages/{name}");
-        let added = File::open(path).and_then(|mut file| add(&mut archive, &name, &mut file));
-        let hash = added.map_err(|e| io_error(&e, "read", path))?;
-        files.insert(name, json!({"sha256": hash}));
+    let mut archive = Archive {
+        zip: ZipWriter::new(to),
+        files: Map::new(),
+    };
+    let added = archive.add((DATABASE, options()), &mut contents.database);
+    added.map_err(|e| unwritten(&e))?;
+    for id in &contents.packages {
+        let files = folders.packages.files(id);
+        for path in files.map_err(|e| StoreError::Broken(e.to_string()))? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = format!("packages/{name}");
+            let mut file = File::open(&path).map_err(|e| io_error(&e, "read", &path))?;
+            let added = archive.add((&name, options()), &mut file);
+            added.map_err(|e| io_error(&e, "add", &path))?;
+        }
     }
-    manifest["files"] = Value::Object(files);
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| {
-        StoreError::Broken(format!("cannot write the manifest of the backup: {error}"))
-    })?;
-    let written = archive
-        .start_file(MANIFEST, options())
-        .map_err(io::Error::other)
-        .and_then(|()| archive.write_all(&text));
-    let written = written.and_then(|()| archive.finish().map_err(io::Error::other));
-    let synced = written.and_then(|mut file| {
-        file.sync_all()?;
-        file.rewind()?;
-        Ok(file)
-    });
-    synced.map_err(unwritten)
+    stored_files::add(&mut archive, &folders.files, &contents.instances)?;
+    manifest["files"] = Value::Object(std::mem::take(&mut archive.files));
+    archive.finish(&manifest)
+}
+
+impl Archive {
+    /// Adds a file with its hash.
+    fn add(
+        &mut self,
+        (name, options): (&str, SimpleFileOptions),
+        from: &mut File,
+    ) -> io::Result<&mut Value> {
+        self.zip
+            .start_file(name, options)
+            .map_err(io::Error::other)?;
+        let hash = copy(from, &mut self.zip)?;
+        let entry = self.files.entry(name);
+        Ok(entry.or_insert(json!({"sha256": hash})))
+    }
+
+    fn finish(mut self, manifest: &Value) -> Result<File, StoreError> {
+        let text = serde_json::to_vec_pretty(manifest).map_err(|error| {
+            StoreError::Broken(format!("cannot write the manifest of the backup: {error}"))
+        })?;
+        if text.len() as u64 > MAX_MANIFEST_BYTES {
+            let bytes = text.len();
+            return Err(StoreError::Broken(format!(
+                "cannot write the manifest of the backup: it has {bytes} bytes, and a restore reads {MAX_MANIFEST_BYTES}; hint: \
+                 delete stored files that are not needed"
+            )));
+        }
+        let started = self.zip.start_file(MANIFEST, options());
+        let written = started
+            .map_err(io::Error::other)
+            .and_then(|()| self.zip.write_all(&text));
+        let finished = written.and_then(|()| self.zip.finish().map_err(io::Error::other));
+        let synced = finished.and_then(|mut file| {
+            file.sync_all()?;
+            file.rewind()?;
+            Ok(file)
+        });
+        synced.map_err(|e| unwritten(&e))
+    }
+}
+
+fn unwritten(error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot write the backup: {error}"))
 }
 
 fn options() -> SimpleFileOptions {
     SimpleFileOptions::default().large_file(true)
-}
-
-/// Adds a file to the archive; returns its hash.
-fn add(archive: &mut ZipWriter<File>, name: &str, from: &mut File) -> io::Result<String> {
-    archive
-        .start_file(name, options())
-        .map_err(io::Error::other)?;
-    copy(from, archive)
-}
-
-/// The SHA-256 of a file in lowercase hexadecimal.
-pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
-    copy(&mut File::open(path)?, &mut io::sink())
-}
-
-/// Copies all bytes; returns their SHA-256.
-fn copy(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<String> {
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 * 1024]);
-    loop {
-        let count = from.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        hash.update(&buffer[..count]);
-        to.write_all(&buffer[..count])?;
-    }
-    Ok(hex::encode(hash.finalize()))
-}
-
-/// The folder of a file, `.` for a bare name.
-fn folder_of(file: &Path) -> &Path {
-    file.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 /// Creates a file that only its owner can read.

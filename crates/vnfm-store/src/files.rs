@@ -1,7 +1,7 @@
 //! The files of a data folder: which of them belong together, and whether they are still the ones that were opened.
 //!
 //! ```text
-//! vnfm.db      vnfm.db-wal, vnfm.db-acked      secrets.key      packages/
+//! vnfm.db      vnfm.db-wal, vnfm.db-acked      secrets.key      packages/      files/
 //! ```
 //! The database is created first and removed last, so any of the others without it shows that it was lost.
 
@@ -9,7 +9,7 @@ use crate::database::Database;
 use crate::executor::one;
 use crate::group_commit::Writer;
 use crate::leftovers::{Folder, remove_leftovers_in};
-use crate::secret_keys::{SecretKeys, sync_folder_of};
+use crate::secret_keys::{SecretKeys, folder_of, sync_folder_of};
 use crate::statement::Query;
 use crate::{process_lock, wal};
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ use vnfm_core::ports::StoreError;
 const DATABASE: &str = "vnfm.db";
 const KEY_FILE: &str = "secrets.key";
 const PACKAGES: &str = "packages";
+const FILES: &str = "files";
 /// Suffixes of the files next to a database that is in use: SQLite's log and its index, and our note.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-acked"];
 
@@ -87,9 +88,9 @@ fn archives(data: &Path) -> Result<Vec<PathBuf>, StoreError> {
         .collect())
 }
 
-/// Accepts the loss of a database or of its write-ahead log, so that a server can start again: moves the packages and
-/// the database's other files (or only the note of the log) into a folder `vnfm.db.lost-…`. The key file stays. Returns
-/// the moves, from and to; none if nothing is missing.
+/// Accepts the loss of a database or of its write-ahead log, so that a server can start again: moves the packages, the
+/// stored files and the database's other files (or only the note of the log) into a folder `vnfm.db.lost-…`. The key
+/// file stays. Returns the moves, from and to; none if nothing is missing.
 ///
 /// # Errors
 ///
@@ -108,7 +109,7 @@ pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>
     } else {
         companions
             .into_iter()
-            .chain([data.join(PACKAGES)])
+            .chain([PACKAGES, FILES].map(|folder| data.join(folder)))
             .collect()
     };
     let mut moved = Vec::new();
@@ -136,10 +137,7 @@ pub(crate) struct OpenFiles(Vec<(PathBuf, u64, u64)>);
 impl OpenFiles {
     /// The folder of the database at `path`, and the files that SQLite has open in it.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        let folder = folder_of(path).to_owned();
         let files = ["-wal", "-shm"].map(|end| wal::companion(path, end));
         let all = [folder, path.to_owned()].into_iter().chain(files);
         let identify = |file: PathBuf| match file.metadata() {
@@ -170,13 +168,8 @@ impl OpenFiles {
 /// Removes leftovers of killed processes next to the database, retired keys first. A failure only logs a warning: it
 /// must not prevent a start.
 pub(crate) fn remove_leftovers(path: &Path, keys: &SecretKeys) {
-    let folders = [keys.folder(), path.parent()];
+    let folders = [keys.folder(), Some(folder_of(path))];
     for folder in folders.into_iter().flatten() {
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
         if let Err(error) = remove_leftovers_in(Folder::Data, folder) {
             tracing::warn!(%error, folder = %folder.display(), "cannot remove leftovers of a crash");
         }

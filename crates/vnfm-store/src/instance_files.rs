@@ -3,23 +3,23 @@
 //!
 //! A file is written under a temporary name and renamed in one step, after it and its description are durable. Leftovers of a
 //! crash are removed when the folder is opened. The disk keeps a reserve: a file that would use it up is refused before it is
-//! written.
+//! written. A backup reads each file with the description that belongs to it ([`FileDir::opened`]).
 
-use crate::backup::hash_of;
+use crate::hashing::hash_of;
 use crate::packages::private_folder;
 use crate::secret_keys::sync_folder_of;
 use async_trait::async_trait;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use vnfm_core::ports::{Clock, Code, ErrorKind, InstanceFiles, PortError, is_file_name};
 use vnfm_types::StoredFile;
 
 const INCOMING: &str = ".incoming-";
-const DESCRIPTION: &str = ".stored";
+pub(crate) const DESCRIPTION: &str = ".stored";
 /// Upper bound of what is read of a description, which has some hundred bytes.
 const MAX_DESCRIPTION_BYTES: u64 = 64 * 1024;
 /// Upper bound of the number of files of an instance.
@@ -65,6 +65,8 @@ pub struct FileDir {
     clock: Arc<dyn Clock>,
     /// Free bytes that stay.
     reserve: u64,
+    /// Held while a file and its description are renamed, or opened together.
+    renaming: Arc<Mutex<()>>,
 }
 
 impl FileDir {
@@ -81,7 +83,43 @@ impl FileDir {
             folder: folder.to_owned(),
             clock,
             reserve,
+            renaming: Arc::default(),
         })
+    }
+
+    /// The files of an instance, each with its content as it is described. Those that are removed meanwhile are left out.
+    pub(crate) fn opened(
+        &self,
+        instance_id: &str,
+    ) -> io::Result<impl Iterator<Item = io::Result<(StoredFile, File)>>> {
+        let folder = self.folder.join(instance_id);
+        let files = listed(&folder)?.into_iter();
+        Ok(files.filter_map(move |file| {
+            let path = folder.join(&file.name);
+            let _renaming = self.renaming.lock().unwrap_or_else(PoisonError::into_inner);
+            let described = described(&with_end(&path, DESCRIPTION)).transpose()?;
+            let opened = present(File::open(&path)).transpose()?;
+            Some(described.and_then(|described| Ok((described, opened?))))
+        }))
+    }
+
+    /// The ids of the instances that have files.
+    pub(crate) fn instance_ids(&self) -> io::Result<Vec<String>> {
+        instance_ids(&self.folder)
+    }
+
+    /// Bytes of all files of these instances.
+    pub(crate) fn bytes_of(&self, instance_ids: &[String]) -> io::Result<u64> {
+        let of_one = |id: &String| {
+            let files = listed(&self.folder.join(id))?;
+            Ok(files.iter().map(|file| file.bytes).sum::<u64>())
+        };
+        instance_ids.iter().map(of_one).sum()
+    }
+
+    /// Whether the disk of `folder` has room for `bytes` bytes and the reserve; if not, says how much it has.
+    pub(crate) fn check_room(&self, folder: &Path, bytes: u64) -> io::Result<Result<(), String>> {
+        room(folder, bytes, self.reserve)
     }
 
     fn folder_of(&self, instance_id: &str) -> Result<PathBuf, PortError> {
@@ -114,6 +152,11 @@ impl InstanceFiles for FileDir {
         blocking(&folder.clone(), move || listed(&folder)).await
     }
 
+    async fn instances(&self) -> Result<Vec<String>, PortError> {
+        let folder = self.folder.clone();
+        blocking(&self.folder, move || instance_ids(&folder)).await
+    }
+
     async fn begin(&self, instance_id: &str, name: &str, bytes: u64) -> Result<PathBuf, PortError> {
         let [path, _] = self.paths(instance_id, name)?;
         let folder = self.folder_of(instance_id)?;
@@ -124,23 +167,19 @@ impl InstanceFiles for FileDir {
         }
         let to = folder.join(format!("{INCOMING}{}", Uuid::new_v4()));
         let (reserve, created) = (self.reserve, to.clone());
-        let free = blocking(&path, move || {
+        let room = blocking(&path, move || {
             private_folder(&folder)?;
-            let disk = rustix::fs::statvfs(&folder)?;
-            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-            if free >= bytes.saturating_add(reserve) {
+            let room = room(&folder, bytes, reserve)?;
+            if room.is_ok() {
                 private_file(&created)?;
             }
-            Ok(free)
+            Ok(room)
         })
         .await?;
-        if free < bytes.saturating_add(reserve) {
-            let what = format!(
-                "the file has {bytes} bytes; the disk of `{}` has {free} free, of which {reserve} stay free",
-                self.folder.display()
-            );
-            return Err(PortError::new(&NO_SPACE, format!("store `{name}`"), what));
-        }
+        room.map_err(|free| {
+            let what = format!("the file has {bytes} bytes; {free}");
+            PortError::new(&NO_SPACE, format!("store `{name}`"), what)
+        })?;
         Ok(to)
     }
 
@@ -169,11 +208,11 @@ impl InstanceFiles for FileDir {
             sha256: hash,
             stored_at: self.clock.now(),
         };
-        let text = serde_json::to_string(&stored).unwrap_or_default();
+        let (described, renaming) = (stored.clone(), self.renaming.clone());
         blocking(&path.clone(), move || {
             let new = with_end(&written, DESCRIPTION);
-            fs::write(&new, text)?;
-            File::open(&new)?.sync_all()?;
+            write_description(&new, &described)?;
+            let _renaming = renaming.lock().unwrap_or_else(PoisonError::into_inner);
             // A file without its description does not exist.
             fs::rename(&written, &path)?;
             fs::rename(&new, &description)?;
@@ -184,9 +223,10 @@ impl InstanceFiles for FileDir {
     }
 
     async fn discard(&self, written: PathBuf) {
-        let removed = tokio::fs::remove_file(&written).await;
-        if let Err(error) = removed {
-            tracing::warn!(file = %written.display(), %error, "the next start removes a partial file");
+        for file in [with_end(&written, DESCRIPTION), written] {
+            if let Err(error) = present(fs::remove_file(&file)) {
+                tracing::warn!(file = %file.display(), %error, "the next start removes a partial file");
+            }
         }
     }
 
@@ -249,23 +289,60 @@ fn listed(folder: &Path) -> io::Result<Vec<StoredFile>> {
         if name.starts_with(INCOMING) || !path.with_file_name(name).is_file() {
             continue;
         }
-        let mut text = Vec::new();
-        let mut description = File::open(&path)?.take(MAX_DESCRIPTION_BYTES);
-        description.read_to_end(&mut text)?;
-        files.extend(serde_json::from_slice::<StoredFile>(&text).ok());
+        files.extend(described(&path)?);
     }
     files.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(files)
 }
 
+/// What a description says; `None` if it does not exist or is damaged.
+fn described(path: &Path) -> io::Result<Option<StoredFile>> {
+    let Some(description) = present(File::open(path))? else {
+        return Ok(None);
+    };
+    let mut text = Vec::new();
+    description
+        .take(MAX_DESCRIPTION_BYTES)
+        .read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Writes the description of a file durably.
+pub(crate) fn write_description(path: &Path, stored: &StoredFile) -> io::Result<()> {
+    let mut file = private_file(path)?;
+    file.write_all(&serde_json::to_vec(stored)?)?;
+    file.sync_all()
+}
+
+/// The folders of instances.
+fn instance_ids(folder: &Path) -> io::Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            ids.extend(entry.file_name().into_string());
+        }
+    }
+    Ok(ids)
+}
+
+/// Whether the disk of a folder has room for `bytes` bytes besides `reserve`; if not, says how much it has.
+fn room(folder: &Path, bytes: u64, reserve: u64) -> io::Result<Result<(), String>> {
+    let disk = rustix::fs::statvfs(folder)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free >= bytes.saturating_add(reserve) {
+        return Ok(Ok(()));
+    }
+    let folder = folder.display();
+    Ok(Err(format!(
+        "the disk of `{folder}` has {free} free, of which {reserve} stay free"
+    )))
+}
+
 /// Removes the temporary files of all instances.
 fn remove_incoming(folder: &Path) -> io::Result<()> {
-    for instance in fs::read_dir(folder)? {
-        let instance = instance?.path();
-        if !instance.is_dir() {
-            continue;
-        }
-        for file in fs::read_dir(instance)? {
+    for id in instance_ids(folder)? {
+        for file in fs::read_dir(folder.join(id))? {
             let file = file?;
             if file.file_name().to_string_lossy().starts_with(INCOMING) {
                 fs::remove_file(file.path())?;
@@ -284,14 +361,14 @@ fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Creates an empty file that only this user can read.
-fn private_file(path: &Path) -> io::Result<()> {
+fn private_file(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut options = File::options();
     options.write(true).create_new(true).mode(0o600);
-    options.open(path).map(drop)
+    options.open(path)
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()

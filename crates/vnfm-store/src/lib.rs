@@ -26,6 +26,7 @@
 //! | files | `process_lock`, `files`, `leftovers` | the lock on the file; which files must exist, and which are left by a crash |
 //! | | `wal`, `integrity` | checks that the log has all acknowledged transactions, and that the database is intact |
 //! | | `packages`, `instance_files` | package files and files stored with instances, in folders next to the database |
+//! | | `hashing` | SHA-256 of files |
 //!
 //! The SQL is also valid for PostgreSQL, where transactions would have to be SERIALIZABLE. What differs is in `schema`
 //! (the view `clock`), in `dialect` (JSON) and in the executor.
@@ -38,6 +39,7 @@ mod fault;
 mod files;
 mod filter;
 mod group_commit;
+mod hashing;
 mod instance_files;
 mod integrity;
 mod kept_addresses;
@@ -67,7 +69,7 @@ mod visibility;
 mod wal;
 mod write;
 
-pub use backup::{Restored, restore, restore_with};
+pub use backup::{BackupFolders, Restored, restore, restore_with};
 pub use files::{accept_loss, check_files};
 pub use instance_files::{CODES as FILE_CODES, FileDir};
 pub use kept_addresses::{UncheckedAddress, unchecked_addresses_of_database};

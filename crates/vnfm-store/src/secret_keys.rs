@@ -98,7 +98,7 @@ impl SecretKeys {
 
     /// The folder of the key file, if there is one.
     pub(crate) fn folder(&self) -> Option<&Path> {
-        self.path.as_deref().and_then(Path::parent)
+        self.path.as_deref().map(folder_of)
     }
 
     /// The provider of keys that are not in the file.
@@ -400,11 +400,15 @@ fn temporary_path(path: &Path) -> PathBuf {
 
 /// Makes a new or renamed folder entry durable.
 pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = match path.parent() {
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// The folder of a file, `.` for a bare name.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
-    };
-    File::open(folder)?.sync_all()
+    }
 }
 
 fn io_error(action: &str, path: &Path, error: &io::Error) -> StoreError {

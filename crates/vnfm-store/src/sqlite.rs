@@ -4,6 +4,7 @@
 //! from snapshots without waiting for it. Only one process opens the file (`process_lock`), so the leases that it
 //! finds belong to dead processes.
 
+use crate::backup::complete_restore;
 use crate::database::{Database, Prepared};
 use crate::fault::{Done, Fault};
 use crate::files::{OpenFiles, refuse_lost, remove_leftovers};
@@ -13,7 +14,7 @@ use crate::kept_addresses::{self, KeptAddresses, UncheckedAddress};
 use crate::location::{Access, Location};
 use crate::process_lock::{Lock, create, lock};
 use crate::quota_conditions::Quotas;
-use crate::secret_keys::SecretKeys;
+use crate::secret_keys::{SecretKeys, folder_of};
 use crate::wal::Acknowledged;
 use crate::{key_provider, opening, schema, upgrade, wal};
 use std::fs::File;
@@ -66,6 +67,7 @@ impl SqliteStore {
         refuse_lost(path)?;
         create(path)?;
         let lock = lock(path)?;
+        complete_restore(folder_of(path))?;
         remove_leftovers(path, &keys);
         let action = format!("open the database `{}`", path.display());
         Self::open_locked(path, keys, lock).await.map_err(|fault| {

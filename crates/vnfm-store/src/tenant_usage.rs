@@ -17,6 +17,9 @@ fn sql(resource: QuotaResource) -> Option<&'static str> {
             "SELECT (SELECT COALESCE(SUM(bytes), 0) FROM packages WHERE tenant = $1)
                 + (SELECT COALESCE(SUM(amount), 0) FROM reservations WHERE tenant = $1 AND kind = 'package_bytes')"
         }
+        QuotaResource::StoredFileBytes => {
+            "SELECT COALESCE(SUM(amount), 0) FROM reservations WHERE tenant = $1 AND kind = 'stored_file_bytes'"
+        }
         QuotaResource::Subscriptions => "SELECT COUNT(*) FROM subscriptions WHERE tenant = $1",
         QuotaResource::Snapshots => "SELECT COUNT(*) FROM snapshots WHERE tenant = $1",
         QuotaResource::Links => "SELECT COUNT(*) FROM links WHERE tenant = $1",
@@ -53,6 +56,7 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
         operations,
         packages,
         package_bytes,
+        stored_file_bytes,
         subscriptions,
         snapshots,
         links,
@@ -65,6 +69,7 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
         operations,
         packages,
         package_bytes,
+        stored_file_bytes,
         subscriptions,
         snapshots,
         links,
@@ -74,11 +79,12 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
     })
 }
 
-const KINDS: [QuotaResource; 10] = [
+const KINDS: [QuotaResource; 11] = [
     QuotaResource::Instances,
     QuotaResource::Operations,
     QuotaResource::Packages,
     QuotaResource::PackageBytes,
+    QuotaResource::StoredFileBytes,
     QuotaResource::Subscriptions,
     QuotaResource::Snapshots,
     QuotaResource::Links,
@@ -144,6 +150,14 @@ pub(crate) fn unmeasured(db: &Connection) -> Done<Vec<(String, String)>> {
     all(
         db,
         &Query::new("SELECT tenant, id FROM packages WHERE bytes IS NULL"),
+    )
+}
+
+/// The instances of all tenants, each with its tenant, ordered by id.
+pub(crate) fn instances(db: &Connection) -> Done<Vec<(String, String)>> {
+    all(
+        db,
+        &Query::new("SELECT tenant, id FROM instances ORDER BY id"),
     )
 }
 

@@ -20,7 +20,8 @@ use vnfm_tests::contracts::{
 use vnfm_tests::programs::until;
 use vnfm_tests::testbed::LONG;
 use vnfm_types::{
-    LinkSpec, LinkSubnet, OPENSTACK, SharedLink, VimConnectionInfo, VnfOperationalState,
+    LinkSpec, LinkSubnet, OPENSTACK, RetainedVolume, SharedLink, VimConnectionInfo,
+    VirtualStorageResourceInfo, VnfOperationalState, VolumeSpec,
 };
 
 fn left_behind(ledger: &Ledger) -> Vec<String> {
@@ -67,6 +68,16 @@ fn link_with_cni_config() -> LinkSpec {
     }
 }
 
+/// An empty volume of the VIM's default type, or of this one.
+fn volume(volume_type: Option<&str>) -> VolumeSpec {
+    VolumeSpec {
+        virtual_storage_desc_id: "data".into(),
+        size_gib: 1,
+        volume_type: volume_type.map(Into::into),
+        ..VolumeSpec::default()
+    }
+}
+
 /// The kind that Multus brings.
 const NETWORKS: &str = "
 apiVersion: apiextensions.k8s.io/v1
@@ -107,6 +118,7 @@ async fn openstack() -> Arc<dyn TestBed> {
     };
     Arc::new(OnVim {
         link: Some(link_with_subnets()),
+        volume: Some(volume(None)),
         disks: Some(disks),
         snapshots_hold_volumes: true,
         running: Box::new(move || running_servers(&same)),
@@ -197,6 +209,7 @@ async fn kubernetes_with_claims() -> Arc<dyn TestBed> {
     Arc::new(OnVim {
         wrong_login: Some(wrong),
         keeps_vnfcs_on_return: false,
+        volume: Some(volume(Some("disks"))),
         disks: Some(disks),
         running: Box::new(move || pods(&ledger)),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
@@ -286,9 +299,11 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
         )),
         running: Box::new(move || runs.running_vnfcs()),
         link: Some(link_with_subnets()),
+        volume: Some(volume(None)),
         disks: Some(disks),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
-            [there.vnfcs(), there.snapshots(), there.networks()].concat()
+            let volumes = there.retained_volumes();
+            [there.vnfcs(), there.snapshots(), there.networks(), volumes].concat()
         })
     }
 }
@@ -339,6 +354,10 @@ enum Flaw {
     KeepsLinks,
     /// The deletion of a link deletes every network.
     DeletesAllLinks,
+    /// Each call creates a volume.
+    CreatesVolumes,
+    /// Only a volume whose id is recorded is deleted.
+    DeletesById,
 }
 
 /// The VIM in memory through a driver that is broken.
@@ -470,6 +489,9 @@ impl InfraDriver for Broken {
     fn links(&self) -> Option<&dyn Links> {
         Some(self)
     }
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        Some(self)
+    }
     async fn release(
         &self,
         cx: &VimCall<'_>,
@@ -552,6 +574,52 @@ impl Links for Broken {
             }
         }
         self.0.delete_link(cx, link).await
+    }
+}
+
+#[async_trait]
+impl Volumes for Broken {
+    async fn find_volumes(
+        &self,
+        cx: &VimCall<'_>,
+        storages: &[VirtualStorageResourceInfo],
+    ) -> Result<Vec<FoundVolume>, PortError> {
+        self.0.find_volumes(cx, storages).await
+    }
+    async fn retain_volumes(
+        &self,
+        cx: &VimCall<'_>,
+        volumes: &[RetainedVolume],
+    ) -> Result<(), PortError> {
+        self.0.retain_volumes(cx, volumes).await
+    }
+    async fn unretain_volumes(
+        &self,
+        cx: &VimCall<'_>,
+        volumes: &[RetainedVolume],
+    ) -> Result<(), PortError> {
+        self.0.unretain_volumes(cx, volumes).await
+    }
+    async fn create_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError> {
+        let mut volume = volume.clone();
+        if self.has(Flaw::CreatesVolumes) {
+            volume.resource_id = Some("none".into());
+        }
+        self.0.create_volume(cx, &volume).await
+    }
+    async fn delete_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<(), PortError> {
+        if self.has(Flaw::DeletesById) && volume.resource_id.is_none() {
+            return Ok(());
+        }
+        self.0.delete_volume(cx, volume).await
     }
 }
 
@@ -653,6 +721,14 @@ async fn contract_detects_broken_infra_drivers() {
             "an_interrupted_link_is_completed_or_deleted",
         ),
         (Flaw::DeletesAllLinks, "a_link_is_created_once_and_deleted"),
+        (
+            Flaw::CreatesVolumes,
+            "an_empty_volume_is_created_once_and_deleted",
+        ),
+        (
+            Flaw::DeletesById,
+            "an_interrupted_empty_volume_is_completed_or_deleted",
+        ),
     ] {
         let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();

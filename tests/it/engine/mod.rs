@@ -28,6 +28,7 @@
 //! | `packages.rs` | changes of the VNF package: policies, what is carried over, hooks of both, grants, rollback |
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
 //! | `operate.rs` | start and stop: states, refusals, hooks, grants, rollback, other operations on a stopped VNF |
+//! | `stored_files.rs` | files that hooks store: their quota |
 //! | `schedules.rs` | operations that begin at an interval |
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
@@ -36,6 +37,7 @@ mod cascade;
 mod credentials;
 mod dependents;
 mod descriptor_shortage;
+mod empty_volumes;
 mod events;
 mod failure_policies;
 mod fake_plugins;
@@ -66,6 +68,7 @@ mod snapshots;
 mod step_tables;
 mod stopping_store;
 mod store_faults;
+mod stored_files;
 mod stuck;
 mod upgrade;
 mod vim_events;

@@ -50,7 +50,7 @@ async fn drive_into_hook(engine: &Engine, op: &str, world: &FakeWorld, number: u
     }
 }
 
-async fn op_error(engine: &Engine, op: &str) -> Option<ProblemDetails> {
+pub(super) async fn op_error(engine: &Engine, op: &str) -> Option<ProblemDetails> {
     engine.store().op(TENANT, op).await.unwrap().op.error
 }
 

@@ -43,6 +43,14 @@ impl Volumes for CountedVim {
         let work = self.0.unretain_volumes(cx, volumes);
         self.around("unretain_volumes", work).await
     }
+    async fn create_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError> {
+        let work = self.0.create_volume(cx, volume);
+        self.around("create_volume", work).await
+    }
     async fn delete_volume(
         &self,
         cx: &VimCall<'_>,
@@ -54,7 +62,7 @@ impl Volumes for CountedVim {
 }
 
 /// Two VDUs, each with a volume: `activeData` and `standbyData`.
-fn package() -> Arc<Package> {
+pub(super) fn package() -> Arc<Package> {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-ha-pair");
     Arc::new(Package::open(&sample, &vnfm_descriptor::Limits::default()).unwrap())
 }
@@ -71,7 +79,7 @@ fn request(volumes: &[String]) -> InstantiateVnfRequest {
     request
 }
 
-fn retaining(what: Value) -> TerminateVnfRequest {
+pub(super) fn retaining(what: Value) -> TerminateVnfRequest {
     let mut request = TerminateVnfRequest::default();
     let name = RETAIN_PARAM.to_owned();
     request.additional_params.insert(name, what);
@@ -79,31 +87,31 @@ fn retaining(what: Value) -> TerminateVnfRequest {
 }
 
 /// An instance with volumes, which `Scalable` has just instantiated.
-async fn with_volumes() -> Scalable {
+pub(super) async fn with_volumes() -> Scalable {
     Scalable::instantiated(Arc::default(), package(), request(&[])).await
 }
 
 impl Scalable {
-    async fn records(&self) -> Vec<RetainedVolume> {
+    pub(super) async fn records(&self) -> Vec<RetainedVolume> {
         let all = self.store.volumes(TENANT, &Query::default()).await;
         all.unwrap().into_iter().map(|one| one.volume).collect()
     }
 
     /// Ids of the volumes on the VIM that the instance has.
-    async fn storages(&self, id: &str) -> BTreeSet<String> {
+    pub(super) async fn storages(&self, id: &str) -> BTreeSet<String> {
         let vnf = self.store.instance(TENANT, id).await.unwrap().vnf;
         let info = vnf.instantiated_vnf_info.unwrap();
         let all = info.virtual_storage_resource_info.into_iter();
         all.map(|one| one.storage_resource.resource_id).collect()
     }
 
-    async fn terminated(&self, id: &str, how: TerminateVnfRequest) -> String {
+    pub(super) async fn terminated(&self, id: &str, how: TerminateVnfRequest) -> String {
         let op = self.engine.terminate(TENANT, id, how).await.unwrap();
         self.engine.drive(&op).await.unwrap();
         op
     }
 
-    async fn new_instance(&self, volumes: &[String]) -> Result<String, Refusal> {
+    pub(super) async fn new_instance(&self, volumes: &[String]) -> Result<String, Refusal> {
         let id = instance(&self.engine).await;
         let op = self
             .engine
@@ -114,12 +122,12 @@ impl Scalable {
         Ok(id)
     }
 
-    async fn delete_volume(&self, id: &str) -> Result<(), Refusal> {
+    pub(super) async fn delete_volume(&self, id: &str) -> Result<(), Refusal> {
         self.engine.delete_volume(TENANT, id).await
     }
 
     /// The orphans that are volumes.
-    async fn orphan_volumes(&self) -> Vec<String> {
+    pub(super) async fn orphan_volumes(&self) -> Vec<String> {
         let (orphans, _) = self.engine.orphans(TENANT).await.unwrap();
         orphans
             .into_iter()
@@ -127,7 +135,7 @@ impl Scalable {
             .collect()
     }
 
-    fn fails(&self, call: &'static str) {
+    pub(super) fn fails(&self, call: &'static str) {
         self.world
             .failing
             .lock()
@@ -146,16 +154,16 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
     let [kept] = <[_; 1]>::try_from(it.records().await).unwrap();
     assert_eq!(
         it.vim.0.volumes(),
-        BTreeSet::from([kept.resource_id.clone()])
+        BTreeSet::from([kept.on_vim().to_owned()])
     );
-    assert!(before.contains(&kept.resource_id));
+    assert!(before.contains(kept.on_vim()));
     assert_eq!(
         (
             &*kept.virtual_storage_desc_id,
             &kept.vnf_instance_id,
             &kept.used_by
         ),
-        ("activeData", &it.id, &None)
+        ("activeData", &Some(it.id.clone()), &None)
     );
     assert_eq!(it.orphan_volumes().await, Vec::<String>::new());
 
@@ -163,7 +171,7 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
         .new_instance(std::slice::from_ref(&kept.id))
         .await
         .unwrap();
-    assert!(it.storages(&id).await.contains(&kept.resource_id));
+    assert!(it.storages(&id).await.contains(kept.on_vim()));
     assert_eq!(it.records().await[0].used_by, Some(id.clone()));
     let second = it.new_instance(std::slice::from_ref(&kept.id)).await;
     let second = second.unwrap_err();
@@ -181,7 +189,7 @@ async fn a_volume_outlives_its_instance_and_comes_into_another() {
     assert_eq!(it.records().await, std::slice::from_ref(&kept));
     assert_eq!(
         it.vim.0.volumes(),
-        BTreeSet::from([kept.resource_id.clone()])
+        BTreeSet::from([kept.on_vim().to_owned()])
     );
     it.delete_volume(&kept.id).await.unwrap();
     assert_eq!(it.vim.0.volumes(), BTreeSet::new());
@@ -269,7 +277,7 @@ async fn with_three_volumes_from_before() -> (Scalable, BTreeSet<String>) {
     let op = it.engine.instantiate(TENANT, &it.id, again).await.unwrap();
     it.engine.drive(&op).await.unwrap();
     assert_eq!(state(&it.engine, &op).await, Completed);
-    let reused = kept[..3].iter().map(|one| one.resource_id.clone());
+    let reused = kept[..3].iter().map(|one| one.on_vim().to_owned());
     let reused = reused.collect();
     (it, reused)
 }
@@ -469,7 +477,7 @@ async fn a_crash_at_any_write_of_an_operation_leaves_the_right_volumes() {
             let records = it.records().await;
             assert_eq!(records.len(), 2, "{case}");
             assert!(records.iter().all(|one| one.used_by.is_none()), "{case}");
-            let kept: BTreeSet<_> = records.iter().map(|one| one.resource_id.clone()).collect();
+            let kept: BTreeSet<_> = records.iter().map(|one| one.on_vim().to_owned()).collect();
             let of_first = it.storages(&it.id).await;
             assert_eq!(it.vim.0.volumes(), &kept | &of_first, "{case}");
             // Every second round begins without volumes.

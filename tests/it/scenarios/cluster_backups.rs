@@ -1,5 +1,7 @@
 //! Snapshots of a cluster's etcd: by the server's schedule, stored with it, saved to a file and restored from there.
 
+use std::path::Path;
+
 use serde_json::Value;
 use vnfm_tests::cluster_access::vnfcs;
 use vnfm_tests::programs::until;
@@ -22,6 +24,22 @@ fn stored(testbed: &Testbed) -> Vec<String> {
     let listed = listed.as_array().unwrap().iter();
     let names = listed.map(|one| one["snapshot"].as_str().unwrap().to_owned());
     names.collect()
+}
+
+/// The server's own backup contains the snapshots: it brings them back when its disk has lost them.
+fn lose_and_restore_files(testbed: &mut Testbed, folder: &Path) {
+    let before = stored(testbed);
+    let backup = folder.join("vnfm.backup");
+    let backup = backup.to_str().unwrap();
+    testbed.server.ctl(&["backup", backup]);
+    testbed.server.kill();
+    std::fs::remove_dir_all(testbed.server.folder().join("data/files")).unwrap();
+    let restored = testbed.server.run_server_command(&["restore", backup]);
+    let words = format!("and {} stored files", before.len());
+    assert!(restored.stdout.contains(&words), "{restored:?}");
+    testbed.server.begin();
+    testbed.server.ctl(&["recovery", "confirm", "--force"]);
+    assert_eq!(stored(testbed), before);
 }
 
 #[test]
@@ -56,6 +74,8 @@ fn the_server_takes_snapshots_by_schedule_and_a_saved_one_is_restored() {
     assert_ne!(second, first);
     let file = folder.path().join(format!("{second}.db.enc"));
     assert!(file.is_file());
+
+    lose_and_restore_files(&mut testbed, folder.path());
 
     let id = testbed.server.ctl(&["vnf", "show", VNF_A])["id"].clone();
     let id = id.as_str().unwrap();

@@ -357,6 +357,50 @@ fn a_retained_volume_comes_into_the_next_instance() {
     sim.assert_clean();
 }
 
+/// A volume is there before the first VNF that uses it.
+#[test]
+fn an_empty_volume_comes_into_the_first_instance() {
+    let (sim, testbed) = testbed(&[], "info");
+    let (server, unused) = (&testbed.server, "unused");
+    let instance = SampleInstance::create(&testbed, unused, "vnf-ha-pair");
+    let vim = instance.vim(VIM);
+    let request = testbed.request("vnf-ha-pair", &vim);
+    server.ctl(&["vnf", "delete", unused]);
+    let create = [
+        "volume",
+        "create",
+        "--vim",
+        &vim,
+        "--size",
+        "2",
+        "--storage",
+    ];
+    let created = server.ctl(&[&create[..], &["activeData"]].concat());
+    let id = created["id"].as_str().unwrap();
+    assert_eq!(
+        (&created["state"], &created["sizeGib"]),
+        (&json!("AVAILABLE"), &json!(2))
+    );
+    let full = server.run(&[&create[..], &["activeData", "--type", "full"]].concat());
+    assert!(
+        full.code != 0 && full.stderr.contains("weighted backend"),
+        "{}",
+        full.stderr
+    );
+    let pair = "pair";
+    let machine = instantiated_with_volume(&testbed, (pair, &instance.package), &request, id);
+    let attached = Cloud::login(&sim.clouds()).volumes_of(&machine);
+    assert_eq!(json!(attached), json!([created["resourceId"]]));
+    testbed.terminate_and_delete(pair);
+    let listed = server.ctl(&["volume", "list"]);
+    assert_eq!(listed, json!([created]));
+    assert_eq!(server.ctl(&["orphans"]), json!([]));
+    server.ctl(&["volume", "delete", id]);
+    instance.forget();
+    testbed.finish();
+    sim.assert_clean();
+}
+
 /// Instantiates another pair with a retained volume; the active server.
 fn instantiated_with_volume(
     testbed: &Testbed,

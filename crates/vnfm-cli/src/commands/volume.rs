@@ -1,7 +1,7 @@
 //! `vnfmctl volume …`: retained volumes, and the VNFs that use them.
 
-use crate::args::Volume;
-use crate::client::{Client, Outcome, segment};
+use crate::args::{Volume, VolumeCreation};
+use crate::client::{Client, Outcome, read, segment};
 use crate::output::{Column, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,13 +18,15 @@ const COLUMNS: &[Column] = &[
 ];
 /// Shown by `show` in addition to the columns of the list.
 const DETAILS: &[Column] = &[
+    ("type", "/volumeType"),
     ("made for vnf", "/vnfInstanceId"),
     ("vnfd", "/vnfdId"),
-    ("retained", "/createdAt"),
+    ("since", "/createdAt"),
 ];
 
 pub(super) async fn run(client: &Client, output: Output, command: Volume) -> Outcome<()> {
     match command {
+        Volume::Create(args) => create(client, output, &args).await,
         Volume::List(options) => {
             let all = client.listing(VOLUMES, &options, "").await?;
             output.chosen(&all, COLUMNS, options.fields.as_deref())
@@ -41,6 +43,19 @@ pub(super) async fn run(client: &Client, output: Output, command: Volume) -> Out
             output.done(&what, &json!({"volume": volume}))
         }
     }
+}
+
+async fn create(client: &Client, output: Output, args: &VolumeCreation) -> Outcome<()> {
+    let mut body =
+        json!({"vimId": args.vim, "virtualStorageDescId": args.storage, "sizeGib": args.size});
+    if let Some(kind) = &args.volume_type {
+        body["volumeType"] = json!(kind);
+    }
+    let post = client.request(Method::POST, VOLUMES).json(&body);
+    let created: Value = read(client.send(post).await?).await?;
+    let id = created["id"].as_str().unwrap_or_default();
+    let what = format!("volume {id} is available; a VNF uses it by `--volume {id}`");
+    output.done(&what, &created)
 }
 
 fn at(volume: &str) -> String {

@@ -151,6 +151,7 @@ async fn volumes_are_retained_used_listed_and_deleted() {
         (INSTANCES, ok(&json!([instance()]))),
         (&terminate, accepted()),
         (&instantiate, accepted()),
+        ("POST /vnfm/v1/volumes", ok(&volume)),
         ("GET /vnfm/v1/volumes", ok(&json!([volume]))),
         ("GET /vnfm/v1/volumes/r1", ok(&volume)),
         ("DELETE /vnfm/v1/volumes/r1", ok(&Value::Null)),
@@ -185,6 +186,25 @@ async fn volumes_are_retained_used_listed_and_deleted() {
     assert_eq!(ended.code, 0, "{}", ended.messages);
     let params = json!({"size": 1, "vnfm_reuse_volumes": ["r1"]});
     assert_eq!(sent()["additionalParams"], params);
+    let create = [
+        "volume",
+        "create",
+        "--vim",
+        "cloud",
+        "--storage",
+        "data",
+        "--size",
+        "5",
+    ];
+    let created = stub.run(&create).await;
+    let expected = "volume r1 is available; a VNF uses it by `--volume r1`\n";
+    assert_eq!((created.code, &*created.data), (0, expected));
+    let mut body = json!({"vimId": "cloud", "virtualStorageDescId": "data", "sizeGib": 5});
+    assert_eq!(sent(), body);
+    let created = stub.run(&[&create[..], &["--type", "fast"]].concat()).await;
+    assert_eq!(created.code, 0, "{}", created.messages);
+    body["volumeType"] = json!("fast");
+    assert_eq!(sent(), body);
     let listed = stub.run(&["volume", "list"]).await.data;
     assert!(
         listed.contains("USED BY") && listed.contains("volume-1"),

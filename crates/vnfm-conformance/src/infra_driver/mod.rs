@@ -1,6 +1,7 @@
 //! The contract of infrastructure drivers. Each rule gets its own VIM, or its own instance on a shared one: nothing is assumed
 //! about earlier contents of the VIM, and everything about what the test leaves there.
 
+mod apart;
 mod connections;
 mod interrupted;
 mod lifecycle;
@@ -13,6 +14,7 @@ mod resize;
 mod snapshots;
 mod test_bed;
 mod test_instance;
+mod volumes;
 
 pub use test_bed::{Disks, MAX_INTERRUPTIONS, OnVim, ReadDisk, TestBed, WriteDisk};
 
@@ -112,6 +114,12 @@ crate::rules! { Arc<dyn TestBed>:
     links::a_link_is_created_once_and_deleted;
     /// A creation or deletion of a link that was interrupted at any point is completed by the next call, or deleted.
     links::an_interrupted_link_is_completed_or_deleted;
+    /// An empty volume exists once however often it is created, is listed with its id, and is deleted without touching another
+    /// one. Holds if the driver offers `Volumes`, as the next one.
+    volumes::an_empty_volume_is_created_once_and_deleted;
+    /// A creation or deletion of an empty volume that was interrupted at any point is completed by the next call, or deleted
+    /// although nobody has recorded its id.
+    volumes::an_interrupted_empty_volume_is_completed_or_deleted;
     /// A call ends after its deadline, and leaves what it created for the next one.
     lifecycle::a_call_ends_at_its_deadline;
     /// No secret of the connection appears in an error or log line.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use std::sync::Arc;
 use vnfm_core::ports::{Allocation, Clock, InfraDriver};
-use vnfm_types::{LinkSpec, VimConnectionInfo};
+use vnfm_types::{LinkSpec, VimConnectionInfo, VolumeSpec};
 
 /// A driver, its VIM, and direct access to the VIM.
 #[async_trait]
@@ -76,6 +76,11 @@ pub trait TestBed: Send + Sync {
         None
     }
 
+    /// An empty volume to create; `None`: the VIM can have none.
+    fn volume(&self) -> Option<VolumeSpec> {
+        None
+    }
+
     /// Maximum number of points at which a call is interrupted and then resumed; use fewer if calls take long.
     fn max_interruptions(&self) -> usize {
         MAX_INTERRUPTIONS
@@ -132,6 +137,8 @@ pub struct OnVim<D> {
     pub disks: Option<Disks>,
     /// A shared virtual link to create; `None`: the VIM can have none.
     pub link: Option<LinkSpec>,
+    /// An empty volume to create; `None`: the VIM can have none.
+    pub volume: Option<VolumeSpec>,
     /// Maximum number of points at which a call is interrupted.
     pub max_interruptions: usize,
 }
@@ -162,6 +169,7 @@ impl<D> OnVim<D> {
             running: Box::new(Vec::new),
             disks: None,
             link: None,
+            volume: None,
             max_interruptions: MAX_INTERRUPTIONS,
         }
     }
@@ -216,6 +224,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     fn link(&self) -> Option<LinkSpec> {
         self.link.clone()
+    }
+    fn volume(&self) -> Option<VolumeSpec> {
+        self.volume.clone()
     }
     fn max_interruptions(&self) -> usize {
         self.max_interruptions

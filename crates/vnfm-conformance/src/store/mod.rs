@@ -132,6 +132,8 @@ crate::rules! { Arc<dyn Store>:
     schedules::of_two_turns_of_a_schedule_one_is_written;
     /// A schedule is removed by itself, and with its instance.
     schedules::a_schedule_ends_with_its_instance;
+    /// The end of a creation is recorded only of a volume that is still being created; its uses begin afterwards.
+    volumes::a_creation_ends_once_unless_a_deletion_came_first;
     /// A VIM that has retained volumes is not removed.
     volumes::a_vim_with_volumes_is_kept;
     /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.

@@ -18,11 +18,11 @@ fn volume(id: &str, vim_id: &str, used_by: Option<&str>) -> VolumeRecord {
         volume: RetainedVolume {
             id: id.into(),
             vim_id: vim_id.into(),
-            resource_id: format!("volume-{id}"),
+            resource_id: Some(format!("volume-{id}")),
             size_gib: Some(2),
             virtual_storage_desc_id: "data".into(),
-            vnfd_id: "vnfd".into(),
-            vnf_instance_id: "a".into(),
+            vnfd_id: Some("vnfd".into()),
+            vnf_instance_id: Some("a".into()),
             created_at: at(),
             used_by: used_by.map(Into::into),
             ..RetainedVolume::default()
@@ -163,6 +163,41 @@ pub(super) async fn of_concurrent_use_and_deletion_of_a_volume_one_is_accepted(s
             both => panic!("round {round}: {both:?}"),
         }
     }
+}
+
+pub(super) async fn a_creation_ends_once_unless_a_deletion_came_first(store: Shared) {
+    seed(&*store, &["a"]).await;
+    let created = |id: &str| volume(id, "v1", None);
+    let begun = |id: &str| VolumeRecord {
+        volume: RetainedVolume {
+            state: VolumeState::Creating,
+            resource_id: None,
+            ..created(id).volume
+        },
+        ..created(id)
+    };
+    let finish = |id: &str| Change::FinishVolume(Box::new(created(id)));
+    let wrong = |id: &str, found: &str| {
+        Err(StoreError::WrongState {
+            what: KIND,
+            id: id.into(),
+            found: found.into(),
+        })
+    };
+    let absent = store.write(None, vec![finish("r1")]).await;
+    assert_eq!(absent, Err(not_found(KIND, "r1")));
+    write(&*store, vec![add(begun("r1")), add(begun("r2"))]).await;
+    assert_eq!(store.volume(TENANT, "r1").await, Ok(begun("r1")));
+    assert_eq!(store.usage(TENANT).await.unwrap().volumes, 2);
+    let early = store.write(None, vec![uses("a", &["r1"])]).await;
+    assert_eq!(early, wrong("r1", "CREATING"));
+    write(&*store, vec![finish("r1")]).await;
+    assert_eq!(store.volume(TENANT, "r1").await, Ok(created("r1")));
+    let again = store.write(None, vec![finish("r1")]).await;
+    assert_eq!(again, wrong("r1", "AVAILABLE"));
+    write(&*store, vec![uses("a", &["r1"]), deleting("r2")]).await;
+    let late = store.write(None, vec![finish("r2")]).await;
+    assert_eq!(late, wrong("r2", "DELETING"));
 }
 
 pub(super) async fn a_vim_with_volumes_is_kept(store: Shared) {

@@ -2,6 +2,7 @@
 
 use super::host::{Host, to_value};
 use crate::ports::{Code, ErrorKind, FileCopy, FileTransfer, MAX_FILE_BYTES, PortError, SshTarget};
+use crate::stored_files::FileOwner;
 use serde_json::{Value, json};
 
 impl Host {
@@ -25,23 +26,21 @@ impl Host {
             return Err(PortError::new(&TOO_LARGE, action, what));
         }
         let target = self.pinned(target).await?;
-        let (files, id) = (&self.context.files, &self.instance_id);
-        let local = files.begin(id, &transfer.name, transfer.bytes).await?;
+        let files = &self.context.files;
+        let incoming = files
+            .begin(self.owner(), &transfer.name, transfer.bytes)
+            .await?;
         let copy = FileCopy {
             remote: transfer.path,
-            local: local.clone(),
+            local: incoming.local().to_owned(),
             bytes: transfer.bytes,
             sudo: transfer.sudo,
         };
         if let Err(error) = self.context.ports.host.ssh_fetch(&target, &copy).await {
-            files.discard(local).await;
+            incoming.discard().await;
             return Err(error);
         }
-        let expected = transfer.sha256.as_deref();
-        let stored = files
-            .complete(id, &transfer.name, (local, expected))
-            .await?;
-        to_value(&stored)
+        to_value(&incoming.complete(transfer.sha256.as_deref()).await?)
     }
 
     /// Copies a stored file to a host.
@@ -67,8 +66,15 @@ impl Host {
     }
 
     pub(super) async fn remove_file(&self, name: &str) -> Result<Value, PortError> {
-        self.context.files.remove(&self.instance_id, name).await?;
+        self.context.files.remove(self.owner(), name).await?;
         Ok(json!({}))
+    }
+
+    fn owner(&self) -> FileOwner<'_> {
+        FileOwner {
+            tenant: &self.tenant,
+            instance_id: &self.instance_id,
+        }
     }
 
     pub(super) fn clock(&self) -> Value {

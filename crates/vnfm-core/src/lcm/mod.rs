@@ -117,6 +117,7 @@ pub use step::{
 pub(crate) use step_attempt::TOO_LATE;
 pub use support::Support;
 pub(crate) use transition::Transition;
+pub(crate) use volume_use::volumes_on;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
 

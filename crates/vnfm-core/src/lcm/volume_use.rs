@@ -40,8 +40,8 @@ pub(super) const TAKE: Step = Step::new("take_volumes", Processing, |op| silent(
 const NO_VOLUMES: Code = Code {
     name: "vim.no-retained-volumes",
     kind: ErrorKind::Refused,
-    means: "the VIM cannot retain volumes",
-    next: "leave out `additionalParams.vnfm_retain_volumes` and `vnfm_reuse_volumes`",
+    means: "the VIM cannot retain or create volumes of their own",
+    next: "use a VIM on OpenStack or Kubernetes, or leave out `additionalParams.vnfm_retain_volumes` and `vnfm_reuse_volumes`",
 };
 /// All codes of this file, for `docs/errors.md`.
 pub(super) const CODES: [&Code; 1] = [&NO_VOLUMES];
@@ -82,7 +82,7 @@ pub(super) async fn to_retain(
         let connections = &deployment.vim_connection_info;
         let (vim, driver) =
             of_connections(requested.context, requested.tenant(), connections).await?;
-        check_vim(&vim, &*driver)?;
+        volumes_on(&vim, &*driver)?;
     }
     Ok(chosen)
 }
@@ -104,7 +104,7 @@ pub(super) async fn to_reuse(
         )));
     };
     check_scope(requested)?;
-    check_vim(vim, driver)?;
+    volumes_on(vim, driver)?;
     let deployment = &allocation.deployment;
     let flavour = allocation.package.vnfd().flavour(&deployment.flavour_id);
     let mut left = flavour
@@ -122,7 +122,7 @@ pub(super) async fn to_reuse(
             Err(StoreError::NotFound { .. }) => return Err(bad(format!("{path} does not exist"))),
             found => found?.volume,
         };
-        check_usable(&path, &volume, vim)?;
+        let resource_id = usable(&path, &volume, vim)?;
         let desc = &volume.virtual_storage_desc_id;
         let place = left.get_mut(desc.as_str()).filter(|place| place.0 > 0);
         let is_named_twice = reused.iter().any(|one| one.id == id);
@@ -141,7 +141,7 @@ pub(super) async fn to_reuse(
         place.0 -= 1;
         reused.push(ReusedVolume {
             id,
-            resource_id: volume.resource_id,
+            resource_id,
             virtual_storage_desc_id: volume.virtual_storage_desc_id,
         });
     }
@@ -157,20 +157,23 @@ fn check_scope(requested: &Requested<'_>) -> Result<(), Refusal> {
     Err(Refusal::new(Why::Forbidden, &refusal::BAD_VOLUME, what))
 }
 
-/// Refuses a volume that is elsewhere, used or being deleted.
-fn check_usable(path: &str, volume: &RetainedVolume, vim: &VimHandle) -> Result<(), Refusal> {
+/// The id on the VIM of a volume; refused if it is elsewhere, used, or not available.
+fn usable(path: &str, volume: &RetainedVolume, vim: &VimHandle) -> Result<String, Refusal> {
     if vim.registered_id() != Some(volume.vim_id.as_str()) {
         let its = &volume.vim_id;
         return Err(bad(format!("{path} is on another VIM: `{its}`")));
     }
-    let conflict = |what: String| Err(Refusal::new(Why::Conflict, &refusal::VOLUME_IN_USE, what));
+    let conflict = |what: String| Refusal::new(Why::Conflict, &refusal::VOLUME_IN_USE, what);
     if let Some(user) = &volume.used_by {
         let what = format!("{path} is used by VNF instance `{user}`");
-        return conflict(what).map_err(|error| error.blocked_by(vec![user.clone()]));
+        return Err(conflict(what).blocked_by(vec![user.clone()]));
     }
-    match volume.state {
-        VolumeState::Available => Ok(()),
-        VolumeState::Deleting => conflict(format!("{path} is being deleted")),
+    match (volume.state, &volume.resource_id) {
+        (VolumeState::Available, Some(resource_id)) => Ok(resource_id.clone()),
+        (VolumeState::Deleting, _) => Err(conflict(format!("{path} is being deleted"))),
+        (VolumeState::Creating | VolumeState::Available, _) => {
+            Err(conflict(format!("{path} is being created")))
+        }
     }
 }
 
@@ -201,13 +204,16 @@ fn places<'f>(
     places
 }
 
-/// A volume needs a registered VIM of the tenant's own, whose driver can retain volumes.
-fn check_vim(vim: &VimHandle, driver: &dyn InfraDriver) -> Result<(), Refusal> {
-    volumes_of(driver).map_err(Refusal::unprocessable)?;
+/// How the driver works on volumes of their own, which need a registered VIM of the tenant's own.
+pub(crate) fn volumes_on<'d>(
+    vim: &VimHandle,
+    driver: &'d dyn InfraDriver,
+) -> Result<&'d dyn Volumes, Refusal> {
+    let volumes = volumes_of(driver).map_err(Refusal::unprocessable)?;
     let what = match vim.registered_id() {
         None => "it is not in the registry",
         Some(_) if !vim.policy().is_open() => "it has a policy, or is another tenant's",
-        Some(_) => return Ok(()),
+        Some(_) => return Ok(volumes),
     };
     let name = vim.name();
     Err(bad(format!(
@@ -248,11 +254,12 @@ async fn retain(op: &Op) -> Output<()> {
             id: id_of(&op.instance.vnf.id, &found.resource_id),
             state: VolumeState::Available,
             vim_id: vim.registered_id().unwrap_or_default().to_owned(),
-            resource_id: found.resource_id,
+            resource_id: Some(found.resource_id),
             size_gib: found.size_gib,
+            volume_type: None,
             virtual_storage_desc_id: storage.virtual_storage_desc_id,
-            vnfd_id: op.instance.vnf.vnfd_id.clone(),
-            vnf_instance_id: op.instance.vnf.id.clone(),
+            vnfd_id: Some(op.instance.vnf.vnfd_id.clone()),
+            vnf_instance_id: Some(op.instance.vnf.id.clone()),
             created_at: op.clock().now(),
             used_by: Some(op.instance.vnf.id.clone()),
         });

@@ -181,6 +181,8 @@ pub enum Change {
     },
     /// Adds a retained volume; succeeds if it exists.
     AddVolume(Box<VolumeRecord>),
+    /// Replaces a retained volume that is `CREATING`; refused in any other state, as its deletion has then begun.
+    FinishVolume(Box<VolumeRecord>),
     /// Sets the state of a retained volume; refused while an instance uses it.
     SetVolumeState {
         /// Tenant that owns the volume.

@@ -26,6 +26,13 @@ pub trait InstanceFiles: Send + Sync {
     /// `Unavailable` if the disk cannot be read.
     async fn list(&self, instance_id: &str) -> Result<Vec<StoredFile>, PortError>;
 
+    /// The ids of the instances that have files.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the disk cannot be read.
+    async fn instances(&self) -> Result<Vec<String>, PortError>;
+
     /// A local path at which the caller writes a file of `bytes` bytes, before [`InstanceFiles::complete`]. Readable by this
     /// process alone.
     ///
@@ -47,7 +54,7 @@ pub trait InstanceFiles: Send + Sync {
         (written, sha256): (PathBuf, Option<&str>),
     ) -> Result<StoredFile, PortError>;
 
-    /// Removes what was written at `written`, which will not be completed.
+    /// Removes what was written at `written`, which will not be completed; succeeds if it does not exist.
     async fn discard(&self, written: PathBuf);
 
     /// A file and its local path; its content still has the SHA-256 with which it was stored.
@@ -102,6 +109,9 @@ impl InstanceFiles for NoInstanceFiles {
     async fn list(&self, _: &str) -> Result<Vec<StoredFile>, PortError> {
         Self::refuse("list the files of an instance".to_owned())
     }
+    async fn instances(&self) -> Result<Vec<String>, PortError> {
+        Ok(Vec::new())
+    }
     async fn begin(&self, _: &str, name: &str, _: u64) -> Result<PathBuf, PortError> {
         Self::refuse(format!("store `{name}`"))
     }
@@ -117,8 +127,8 @@ impl InstanceFiles for NoInstanceFiles {
     async fn open(&self, _: &str, name: &str) -> Result<(StoredFile, PathBuf), PortError> {
         Self::refuse(format!("read `{name}`"))
     }
-    async fn remove(&self, _: &str, _: &str) -> Result<(), PortError> {
-        Ok(())
+    async fn remove(&self, _: &str, name: &str) -> Result<(), PortError> {
+        Self::refuse(format!("delete `{name}`"))
     }
     async fn remove_all(&self, _: &str) -> Result<(), PortError> {
         Ok(())

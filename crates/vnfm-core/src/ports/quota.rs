@@ -21,6 +21,8 @@ pub enum QuotaResource {
     Packages,
     /// Bytes of all VNF package files, including reservations for packages that are still arriving.
     PackageBytes,
+    /// Bytes of the files that are stored with the tenant's instances, including those that are still arriving.
+    StoredFileBytes,
     /// Subscriptions to lifecycle change notifications.
     Subscriptions,
     /// VNF snapshots, with contents or without.
@@ -43,6 +45,7 @@ impl QuotaResource {
             Self::Operations => "operations",
             Self::Packages => "packages",
             Self::PackageBytes => "package_bytes",
+            Self::StoredFileBytes => "stored_file_bytes",
             Self::Subscriptions => "subscriptions",
             Self::Snapshots => "snapshots",
             Self::Links => "links",

@@ -156,7 +156,7 @@ pub trait StoreAdmin: Send + Sync {
     async fn checkpoint_log(&self) -> Result<(), StoreError>;
 }
 
-/// Backups of a store and of the packages that it refers to.
+/// Backups of a store, of the packages that it refers to, and of the files that are stored with its instances.
 #[async_trait]
 pub trait Backups: Send + Sync {
     /// Writes a backup, made at `at`, into an unnamed file in `folder`, which the kernel deletes when it is closed. Reads
@@ -241,6 +241,13 @@ pub trait UnfinishedWork: Send + Sync {
     ///
     /// If the database does not respond.
     async fn instances_without_levels(&self) -> Result<Vec<(String, String)>, StoreError>;
+
+    /// The instances of all tenants, each with its tenant, for [`StoredFiles::count`](crate::StoredFiles::count).
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    async fn all_instances(&self) -> Result<Vec<(String, String)>, StoreError>;
 
     /// Packages of unknown size, each with its tenant: those of versions that did not record sizes.
     ///

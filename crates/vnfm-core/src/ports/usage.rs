@@ -13,6 +13,8 @@ pub struct Usage {
     pub packages: u64,
     /// Bytes of packages, including reservations for packages that are still arriving.
     pub package_bytes: u64,
+    /// Bytes of the files that are stored with instances, including those that are still arriving.
+    pub stored_file_bytes: u64,
     /// Number of subscriptions to lifecycle changes.
     pub subscriptions: u64,
     /// VNF snapshots, with contents or without.
@@ -35,6 +37,7 @@ impl Usage {
             QuotaResource::Operations => self.operations,
             QuotaResource::Packages => self.packages,
             QuotaResource::PackageBytes => self.package_bytes,
+            QuotaResource::StoredFileBytes => self.stored_file_bytes,
             QuotaResource::Subscriptions => self.subscriptions,
             QuotaResource::Snapshots => self.snapshots,
             QuotaResource::Links => self.links,

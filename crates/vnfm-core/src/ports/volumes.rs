@@ -8,6 +8,7 @@
 //! | a retained volume is tagged with installation and volume, and `owned` lists it with the volume | yes |
 //! | `unretain_volumes` reverses that: `release` deletes them again | yes |
 //! | `converge` puts [`Deployment::reused_volumes`](crate::Deployment) in the place of new volumes; `release` leaves them | yes |
+//! | `create_volume` creates one empty volume of each record, as if that had been retained, and continues an interrupted call | yes |
 //! | `delete_volume` succeeds if nothing exists, and touches nothing without the tag | yes |
 
 use super::{PortError, ROLLING_PARAM, VimCall};
@@ -32,7 +33,7 @@ pub struct FoundVolume {
     pub size_gib: Option<u64>,
 }
 
-/// Retains volumes, and deletes them.
+/// Retains volumes, creates empty ones, and deletes them.
 #[async_trait]
 pub trait Volumes: Send + Sync {
     /// The volumes of these storages of the instance, in their order.
@@ -68,7 +69,21 @@ pub trait Volumes: Send + Sync {
         volumes: &[RetainedVolume],
     ) -> Result<(), PortError>;
 
-    /// Deletes a retained volume with what it holds, and waits until it is deleted.
+    /// Creates the empty volume of a record without [`RetainedVolume::resource_id`], tagged as a retained one, and waits until
+    /// it can be used. A volume that an earlier call created is found by its tag.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` with the VIM's message; `Unavailable` if the VIM does not respond. In either case [`Volumes::delete_volume`]
+    /// deletes what there is of it.
+    async fn create_volume(
+        &self,
+        cx: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError>;
+
+    /// Deletes a retained volume with what it holds, and waits until it is deleted. One without
+    /// [`RetainedVolume::resource_id`] is found by its tag.
     ///
     /// # Errors
     ///

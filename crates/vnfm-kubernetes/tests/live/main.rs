@@ -14,6 +14,10 @@ mod charts;
 #[cfg(test)]
 mod deploy;
 #[cfg(test)]
+mod empty_volume_scenarios;
+#[cfg(test)]
+mod empty_volumes;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod helm_account;
@@ -35,6 +39,8 @@ mod named_charts;
 mod networks;
 #[cfg(test)]
 mod outage;
+#[cfg(test)]
+mod pending_claims;
 #[cfg(test)]
 mod pod_events;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use vnfm_core::ReusedVolume;
 use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver as _, Recorded, Volumes};
 use vnfm_types::RetainedVolume;
 
-const STORAGE: &str = "data";
+pub(crate) const STORAGE: &str = "data";
 
 /// Two volumes of the cluster on the host's disk, and a VNF with a claim for each of its two pods.
 struct Disks<'w> {
@@ -44,23 +44,12 @@ impl<'w> Disks<'w> {
     }
 
     fn vnf(&self) -> Allocation {
-        let set = format!(
-            "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: web}}\nspec:\n  serviceName: web\n  replicas: 2\n  selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      containers: [{{name: web, image: 'localhost/busybox:1', volumeMounts: [{{name: data, mountPath: /data}}]}}]\n  volumeClaimTemplates:\n  - metadata: {{name: data}}\n    spec: {{accessModes: [ReadWriteOnce], storageClassName: {}, resources: {{requests: {{storage: 1Gi}}}}}}\n",
-            self.class
-        );
-        package(&[(1, set.as_str())], "", json!({}))
+        two_pods(&self.class)
     }
 
     /// The VNF that uses these volumes.
     fn reusing(&self, all: &[RetainedVolume]) -> Allocation {
-        let mut what = self.vnf();
-        let reused = |one: &RetainedVolume| ReusedVolume {
-            id: one.id.clone(),
-            resource_id: one.resource_id.clone(),
-            virtual_storage_desc_id: STORAGE.into(),
-        };
-        Arc::make_mut(&mut what.deployment).reused_volumes = all.iter().map(reused).collect();
-        what
+        with_volumes(self.vnf(), all)
     }
 
     /// The names of the volumes that exist.
@@ -83,11 +72,30 @@ impl Drop for Disks<'_> {
     }
 }
 
-fn volumes(world: &World) -> Api<DynamicObject> {
+/// A VNF with a claim of the class for each of its two pods.
+pub(crate) fn two_pods(class: &str) -> Allocation {
+    let set = format!(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: web}}\nspec:\n  serviceName: web\n  replicas: 2\n  selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      containers: [{{name: web, image: 'localhost/busybox:1', volumeMounts: [{{name: data, mountPath: /data}}]}}]\n  volumeClaimTemplates:\n  - metadata: {{name: data}}\n    spec: {{accessModes: [ReadWriteOnce], storageClassName: {class}, resources: {{requests: {{storage: 1Gi}}}}}}\n"
+    );
+    package(&[(1, set.as_str())], "", json!({}))
+}
+
+/// The VNF that uses these volumes.
+pub(crate) fn with_volumes(mut what: Allocation, all: &[RetainedVolume]) -> Allocation {
+    let reused = |one: &RetainedVolume| ReusedVolume {
+        id: one.id.clone(),
+        resource_id: one.on_vim().to_owned(),
+        virtual_storage_desc_id: STORAGE.into(),
+    };
+    Arc::make_mut(&mut what.deployment).reused_volumes = all.iter().map(reused).collect();
+    what
+}
+
+pub(crate) fn volumes(world: &World) -> Api<DynamicObject> {
     world.api("v1", "PersistentVolume", "persistentvolumes", None)
 }
 
-fn driver(world: &World) -> &dyn Volumes {
+pub(crate) fn driver(world: &World) -> &dyn Volumes {
     world.driver.volumes().unwrap()
 }
 
@@ -102,7 +110,7 @@ async fn found(world: &World, created: &Recorded) -> Vec<RetainedVolume> {
     let found = driver(world).find_volumes(&world.cx(60), storages).await;
     let record = |one: vnfm_core::ports::FoundVolume| RetainedVolume {
         id: format!("of-{}", one.resource_id),
-        resource_id: one.resource_id,
+        resource_id: Some(one.resource_id),
         size_gib: one.size_gib,
         virtual_storage_desc_id: STORAGE.into(),
         ..RetainedVolume::default()
@@ -111,7 +119,7 @@ async fn found(world: &World, created: &Recorded) -> Vec<RetainedVolume> {
 }
 
 /// The volume of each claim.
-fn bound(created: &Recorded) -> BTreeMap<String, String> {
+pub(crate) fn bound(created: &Recorded) -> BTreeMap<String, String> {
     let storages = created.inventory.virtual_storage_resource_info.iter();
     let volume = |one: &vnfm_types::VirtualStorageResourceInfo| {
         one.metadata["volumeName"].as_str().unwrap().to_owned()
@@ -119,7 +127,7 @@ fn bound(created: &Recorded) -> BTreeMap<String, String> {
     storages.map(|one| (one.id.clone(), volume(one))).collect()
 }
 
-async fn owned(world: &World) -> BTreeSet<String> {
+pub(crate) async fn owned(world: &World) -> BTreeSet<String> {
     let installation = &world.owner.installation_id;
     let owned = world.driver.owned(&world.vim, installation).await.unwrap();
     owned.into_iter().filter_map(|one| one.volume_id).collect()

@@ -14,6 +14,11 @@ mod cluster_api;
 #[path = "../live/deploy.rs"]
 mod deploy;
 #[cfg(test)]
+#[path = "../live/empty_volume_scenarios.rs"]
+mod empty_volume_scenarios;
+#[cfg(test)]
+mod empty_volumes;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 #[path = "../live/heal.rs"]
@@ -37,6 +42,9 @@ mod named;
 #[cfg(test)]
 #[path = "../live/networks.rs"]
 mod networks;
+#[cfg(test)]
+#[path = "../live/pending_claims.rs"]
+mod pending_claims;
 #[cfg(test)]
 #[path = "../live/pod_events.rs"]
 mod pod_events;

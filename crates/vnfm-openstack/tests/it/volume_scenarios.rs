@@ -4,8 +4,10 @@ use crate::support::{OneVdu, TestBed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ReusedVolume;
-use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded, Volumes};
-use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo};
+use vnfm_core::ports::{
+    Allocation, ErrorKind, FoundVolume, InfraDriver, PortError, Recorded, Volumes,
+};
+use vnfm_types::{RetainedVolume, VirtualStorageResourceInfo, VolumeState};
 
 /// The storage of the package that is retained.
 const STORAGE: &str = "data";
@@ -36,7 +38,7 @@ pub(crate) async fn found(bed: &TestBed, created: &Recorded) -> Vec<RetainedVolu
     let found = volumes(bed).find_volumes(&bed.call(), &storages).await;
     let record = |one: vnfm_core::ports::FoundVolume| RetainedVolume {
         id: uuid::Uuid::new_v4().to_string(),
-        resource_id: one.resource_id,
+        resource_id: Some(one.resource_id),
         size_gib: one.size_gib,
         virtual_storage_desc_id: STORAGE.into(),
         ..RetainedVolume::default()
@@ -49,7 +51,7 @@ pub(crate) fn reusing(bed: &TestBed, all: &[RetainedVolume]) -> Allocation {
     let mut what = two_servers(bed);
     let reused = |one: &RetainedVolume| ReusedVolume {
         id: one.id.clone(),
-        resource_id: one.resource_id.clone(),
+        resource_id: one.on_vim().to_owned(),
         virtual_storage_desc_id: STORAGE.into(),
     };
     Arc::make_mut(&mut what.deployment).reused_volumes = all.iter().map(reused).collect();
@@ -97,8 +99,8 @@ pub(crate) async fn a_volume_outlives_its_instances(bed: &TestBed) {
     bed.release(&what, created.handle.clone()).await.unwrap();
     assert_eq!(owned(bed).await, ids(&all));
     // Another termination finds them without the stack.
-    let again = found(bed, &created).await.into_iter();
-    let again: BTreeSet<_> = again.map(|one| one.resource_id).collect();
+    let again = found(bed, &created).await;
+    let again: BTreeSet<_> = again.iter().map(|one| one.on_vim().to_owned()).collect();
     assert_eq!(again, resources(&created));
     let retained = volumes(bed).retain_volumes(&bed.call(), &all).await;
     retained.unwrap();
@@ -106,7 +108,7 @@ pub(crate) async fn a_volume_outlives_its_instances(bed: &TestBed) {
     let other = bed.other_instance();
     let what = reusing(&other, &all);
     let created = other.instantiate(&what).await.unwrap();
-    let expected: BTreeSet<_> = all.iter().map(|one| one.resource_id.clone()).collect();
+    let expected: BTreeSet<_> = all.iter().map(|one| one.on_vim().to_owned()).collect();
     assert_eq!(resources(&created), expected);
     let vnfc = created.inventory.vnfc_resource_info[0].id.clone();
     let healed = other.heal(&what, &created, &[vnfc]).await.unwrap();
@@ -145,4 +147,81 @@ pub(crate) async fn a_reversed_retention_leaves_nothing(bed: &TestBed) {
     }
     assert_eq!(owned(bed).await, BTreeSet::new());
     bed.release(&what, created.handle).await.unwrap();
+}
+
+/// The record of a volume that is about to be created.
+pub(crate) fn empty(size_gib: u64, volume_type: Option<&str>) -> RetainedVolume {
+    RetainedVolume {
+        id: uuid::Uuid::new_v4().to_string(),
+        state: VolumeState::Creating,
+        size_gib: Some(size_gib),
+        volume_type: volume_type.map(Into::into),
+        virtual_storage_desc_id: STORAGE.into(),
+        ..RetainedVolume::default()
+    }
+}
+
+pub(crate) async fn create(
+    bed: &TestBed,
+    volume: &RetainedVolume,
+) -> Result<FoundVolume, PortError> {
+    volumes(bed).create_volume(&bed.call(), volume).await
+}
+
+pub(crate) async fn delete(bed: &TestBed, volume: &RetainedVolume) {
+    let deleted = volumes(bed).delete_volume(&bed.call(), volume).await;
+    deleted.unwrap();
+}
+
+/// Created once, used by one instance after another, and deleted.
+pub(crate) async fn an_empty_volume_serves_one_instance_after_another(bed: &TestBed) {
+    let mut volume = empty(2, None);
+    let found = create(bed, &volume).await.unwrap();
+    assert_eq!(found.size_gib, Some(2));
+    assert_eq!(create(bed, &volume).await.unwrap(), found);
+    assert_eq!(owned(bed).await, ids([&volume]));
+    let interrupted = empty(1, None);
+    create(bed, &interrupted).await.unwrap();
+    delete(bed, &interrupted).await;
+    assert_eq!(owned(bed).await, ids([&volume]));
+    volume.resource_id = Some(found.resource_id.clone());
+    for _ in 0..2 {
+        let other = bed.other_instance();
+        let what = reusing(&other, std::slice::from_ref(&volume));
+        let created = other.instantiate(&what).await.unwrap();
+        assert!(resources(&created).contains(&found.resource_id));
+        other.release(&what, created.handle).await.unwrap();
+        assert_eq!(owned(bed).await, ids([&volume]));
+    }
+    for _ in 0..2 {
+        delete(bed, &volume).await;
+    }
+    assert_eq!(owned(bed).await, BTreeSet::new());
+}
+
+/// What Cinder refuses is reported in its words; of a volume of the type `full`, for which no backend has room, nothing is left.
+pub(crate) async fn what_cinder_refuses_is_reported_in_its_words(bed: &TestBed, full: &str) {
+    for (volume, code, words) in [
+        (
+            empty(1, Some("no-such-type")),
+            "openstack.not-found",
+            "no-such-type could not be found",
+        ),
+        (empty(20_000, None), "openstack.quota", "quota"),
+        (
+            empty(1, Some(full)),
+            "openstack.volume-not-created",
+            "weighted backend",
+        ),
+    ] {
+        let refused = create(bed, &volume).await.unwrap_err();
+        assert_eq!(
+            (refused.name(), refused.kind()),
+            (code, ErrorKind::Refused),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains(words), "{refused}");
+        delete(bed, &volume).await;
+        assert_eq!(owned(bed).await, BTreeSet::new(), "{code}");
+    }
 }

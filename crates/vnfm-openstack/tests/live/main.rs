@@ -7,6 +7,9 @@ mod barbican;
 #[cfg(test)]
 mod bed;
 #[cfg(test)]
+#[path = "../it/cloud_user.rs"]
+mod cloud_user;
+#[cfg(test)]
 #[path = "../it/credential.rs"]
 mod credential;
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub(crate) struct Quota {
     pub packages: Option<u64>,
     /// Total bytes of VNF packages from any source, including external artifacts.
     pub package_bytes: Option<u64>,
+    /// Total bytes of the files that are stored with VNF instances, such as snapshots of etcd. Default: 10 GiB.
+    pub stored_file_bytes: Option<u64>,
     /// Subscriptions to lifecycle changes. Default: 1000.
     pub subscriptions: Option<u64>,
     /// VNF snapshots, with contents or without. Default: 1000.
@@ -44,6 +46,7 @@ pub(crate) struct Quota {
 
 /// The defaults, for tenants without their own.
 const PACKAGES: u64 = 10_000;
+const STORED_FILE_BYTES: u64 = 10 << 30;
 const SUBSCRIPTIONS: u64 = 1_000;
 const SNAPSHOTS: u64 = 1_000;
 const LINKS: u64 = 1_000;
@@ -59,6 +62,7 @@ impl Quota {
             QuotaResource::Operations => self.operations,
             QuotaResource::Packages => self.packages.or(Some(PACKAGES)),
             QuotaResource::PackageBytes => self.package_bytes,
+            QuotaResource::StoredFileBytes => self.stored_file_bytes.or(Some(STORED_FILE_BYTES)),
             QuotaResource::Subscriptions => self.subscriptions.or(Some(SUBSCRIPTIONS)),
             QuotaResource::Snapshots => self.snapshots.or(Some(SNAPSHOTS)),
             QuotaResource::Links => self.links.or(Some(LINKS)),
@@ -267,6 +271,11 @@ mod tests {
                 Some(QuotaResource::PackageBytes),
             ),
             (
+                Method::PUT,
+                "/vnfm/v1/vnf_instances/i/files/a".to_owned(),
+                Some(QuotaResource::StoredFileBytes),
+            ),
+            (
                 Method::POST,
                 "/vnflcm/v1/subscriptions".to_owned(),
                 Some(QuotaResource::Subscriptions),
@@ -302,6 +311,10 @@ mod tests {
         assert_eq!(
             quotas.limit("acme", QuotaResource::AuditBytes),
             Some(1 << 30)
+        );
+        assert_eq!(
+            quotas.limit("acme", QuotaResource::StoredFileBytes),
+            Some(10 << 30)
         );
         assert_eq!(quotas.limit("acme", QuotaResource::Instances), None);
     }

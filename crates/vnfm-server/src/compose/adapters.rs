@@ -206,9 +206,9 @@ pub(super) fn onboarding(config: &Config, base: &Base) -> anyhow::Result<Onboard
     ))
 }
 
-/// Packages whose fetch an earlier process did not finish. Measures stored packages first; from here on quotas apply.
+/// Packages whose fetch an earlier process did not finish. Measures packages and stored files first; from here on quotas apply.
 pub(super) async fn unfinished(
-    onboarding: &Onboarding,
+    (engine, onboarding): (&Engine, &Onboarding),
     database: &Database,
     access: &Access,
 ) -> anyhow::Result<Vec<Fetch>> {
@@ -217,6 +217,12 @@ pub(super) async fn unfinished(
         .measure(database.unfinished.unmeasured_packages().await?)
         .await
         .map_err(error)?;
+    let instances = database.unfinished.all_instances().await?;
+    engine
+        .files()
+        .count(instances)
+        .await
+        .context("cannot count the stored files")?;
     database.admin.set_quotas(access.quotas());
     onboarding
         .unfinished(database.unfinished.unfinished_packages().await?)

@@ -12,7 +12,9 @@ use vnfm_core::ports::{
     Backups, Clock, ErrorKind, KeyLocation, SealingKeys, Store, StoreAdmin, StoreError,
     UnfinishedWork,
 };
-use vnfm_store::{FileDir, PackageDir, SecretKeys, SqliteStore, StoreBackups, UncheckedAddress};
+use vnfm_store::{
+    BackupFolders, FileDir, PackageDir, SecretKeys, SqliteStore, StoreBackups, UncheckedAddress,
+};
 
 /// The key file in the data folder.
 const KEY_FILE: &str = "secrets.key";
@@ -53,7 +55,10 @@ impl Database {
             unfinished: store.clone(),
             backups: Arc::new(StoreBackups {
                 store: store.clone(),
-                packages: packages.clone(),
+                folders: BackupFolders {
+                    packages: packages.clone(),
+                    files: files.clone(),
+                },
             }),
             packages,
             files,

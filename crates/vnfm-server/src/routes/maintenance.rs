@@ -18,7 +18,7 @@ use vnfm_core::to_json;
 
 const CHUNK: usize = 64 * 1024;
 
-/// Streams a new backup: database and packages, without keys.
+/// Streams a new backup: database, packages and stored files, without keys.
 pub(super) async fn backup(State(app): State<App>) -> HandlerResult {
     let file = maintenance(&app)?.backup().await?;
     let length = file

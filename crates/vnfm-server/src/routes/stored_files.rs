@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 use vnfm_core::ports::{MAX_FILE_BYTES, PortError};
-use vnfm_core::{Engine, Refusal};
+use vnfm_core::{Engine, FileOwner, Refusal};
 use vnfm_types::StoredFile;
 
 const BYTES: &str = "application/octet-stream";
@@ -63,12 +63,13 @@ pub(super) async fn upload(
         return Err(Problem::new(status, "file.too-large", detail));
     }
     let files = engine.files();
-    let local = files.begin(&id, &name, length).await.map_err(problem)?;
-    if let Err(refused) = receive(body, &local, length).await {
-        files.discard(local).await;
+    let begun = files.begin(owner(&tenant, &id), &name, length).await;
+    let incoming = begun.map_err(problem)?;
+    if let Err(refused) = receive(body, incoming.local(), length).await {
+        incoming.discard().await;
         return Err(refused);
     }
-    let stored = files.complete(&id, &name, (local, None)).await;
+    let stored = incoming.complete(None).await;
     Ok(axum::Json(stored.map_err(problem)?))
 }
 
@@ -108,14 +109,23 @@ pub(super) async fn delete(
 ) -> HandlerResult<StatusCode> {
     engine.store().instance(&tenant, &id).await?;
     engine.files().open(&id, &name).await.map_err(problem)?;
-    engine.files().remove(&id, &name).await.map_err(problem)?;
+    let removed = engine.files().remove(owner(&tenant, &id), &name).await;
+    removed.map_err(problem)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn owner<'a>(tenant: &'a str, instance_id: &'a str) -> FileOwner<'a> {
+    FileOwner {
+        tenant,
+        instance_id,
+    }
 }
 
 fn problem(error: PortError) -> Problem {
     let status = match error.name() {
         "file.absent" => StatusCode::NOT_FOUND,
         "file.no-space" => StatusCode::INSUFFICIENT_STORAGE,
+        "file.quota" => StatusCode::FORBIDDEN,
         _ => return Refusal::unprocessable(error).into(),
     };
     let (code, next) = (error.code(), error.next().to_owned());

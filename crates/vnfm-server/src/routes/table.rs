@@ -118,6 +118,7 @@ const ROUTES: &[Row] = routes! {
     GET    "/vnfm/v1/links/{linkId}"                                READ     Shared       Nothing       Reads links::show;
     DELETE "/vnfm/v1/links/{linkId}"                                OPERATE  Shared       Nothing       Frees links::delete;
     GET    "/vnfm/v1/volumes"                                       READ     Shared       Nothing       Reads list::list::<list::Volumes>;
+    POST   "/vnfm/v1/volumes"                                       OPERATE  Shared       Volumes       Adds  volumes::create;
     GET    "/vnfm/v1/volumes/{volumeId}"                            READ     Shared       Nothing       Reads volumes::show;
     DELETE "/vnfm/v1/volumes/{volumeId}"                            OPERATE  Shared       Nothing       Frees volumes::delete;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress"              READ     Operation    Nothing       Reads own_op_occs::progress;
@@ -133,7 +134,7 @@ const ROUTES: &[Row] = routes! {
     DELETE "/vnfm/v1/vnf_instances/{vnfInstanceId}/schedule"        OPERATE  Instance     Nothing       Frees schedules::unset;
     GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files"           READ     Instance     Nothing       Reads stored_files::list;
     GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     Nothing       Reads stored_files::content, Other;
-    PUT    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     Nothing       Adds  stored_files::upload;
+    PUT    "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     StoredFileBytes Adds stored_files::upload;
     DELETE "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}" OPERATE Instance     Nothing       Frees stored_files::delete;
     GET    "/vnfm/v1/audit"                                         ADMIN    Shared       Nothing       Reads operator_acts::audit;
     GET    "/vnfm/v1/events"                                        READ     Shared       Nothing       Reads events::list, Other;
@@ -253,7 +254,6 @@ mod tests {
         "/vnfm/v1/vims/{vimId}/kubeconfig",
         "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy",
         "/vnfm/v1/vnf_instances/{vnfInstanceId}/schedule",
-        "/vnfm/v1/vnf_instances/{vnfInstanceId}/files/{fileName}",
         "/vnfm/v1/secrets/rotate",
         "/vnfm/v1/secrets/migrate",
         "/vnfm/v1/backup",

@@ -1,8 +1,14 @@
 //! Files that are stored with an instance, and its schedule, over HTTP.
 
 use crate::bench::{Bench, INSTANCES, Response, Setup};
+use crate::interrupted_uploads::until;
+use crate::tenants::users;
 use axum::http::Method;
+use futures::StreamExt as _;
+use futures::future::join_all;
+use futures::stream;
 use serde_json::json;
+use std::io;
 
 async fn put(bench: &Bench, path: &str, content: &'static [u8]) -> Response {
     let request = bench.request(Method::PUT, path);
@@ -73,6 +79,85 @@ async fn a_file_that_does_not_fit_is_refused_before_it_is_received() {
         (refused.status, &refused.body["code"]),
         (507, &json!("file.no-space"))
     );
+}
+
+/// However many files a tenant stores at once, and whatever another tenant may store.
+#[tokio::test]
+async fn uploads_at_once_do_not_exceed_the_quota_of_their_tenant() {
+    let more =
+        "quota: {stored_file_bytes: 100}\ntenants: {other: {quota: {stored_file_bytes: 10}}}";
+    let bench = Bench::with(users(more)).await;
+    let contents: [(&str, &str, &[u8]); 2] = [
+        ("acme", "have 80 bytes, and may have 100", &[7; 40]),
+        ("other", "have 8 bytes, and may have 10", &[7; 4]),
+    ];
+    for (tenant, words, content) in contents {
+        bench.log_in(&format!("{tenant}-admin"));
+        let id = instance(&bench).await;
+        let file = |number: u32| format!("/vnfm/v1/vnf_instances/{id}/files/{number}");
+        let paths: Vec<_> = (0..8).map(file).collect();
+        let responses = join_all(paths.iter().map(|path| put(&bench, path, content))).await;
+        let stored = responses.iter().filter(|response| response.status == 200);
+        assert_eq!(stored.count(), 2, "{responses:?}");
+        for refused in responses.iter().filter(|response| response.status != 200) {
+            assert_eq!(
+                (refused.status, &refused.body["code"]),
+                (403, &json!("file.quota")),
+                "{refused:?}"
+            );
+        }
+        let refused = put(&bench, &file(9), content).await;
+        assert!(refused.detail().contains(words), "{refused:?}");
+        let next = refused.body["next"].as_str().unwrap();
+        assert!(next.contains("access.quota.stored_file_bytes"), "{next}");
+        let used = bench.app.engine().store().usage(tenant).await.unwrap();
+        assert_eq!(used.stored_file_bytes, 2 * content.len() as u64);
+        let files = format!("/vnfm/v1/vnf_instances/{id}/files");
+        let listed = bench.get(&files).await.body;
+        let name = listed[0]["name"].as_str().unwrap();
+        let stored = format!("/vnfm/v1/vnf_instances/{id}/files/{name}");
+        assert_eq!(bench.delete(&stored).await.status, 204);
+        assert_eq!(put(&bench, &file(9), content).await.status, 200);
+        let instance = format!("{INSTANCES}/{id}");
+        assert_eq!(bench.delete(&instance).await.status, 204);
+        let used = bench.app.engine().store().usage(tenant).await.unwrap();
+        assert_eq!(used.stored_file_bytes, 0, "it went with the instance");
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_breaks_off_gives_back_what_it_reserved() {
+    let bench = Bench::with(users("quota: {stored_file_bytes: 100}")).await;
+    bench.log_in("acme-admin");
+    let id = instance(&bench).await;
+    let file = format!("/vnfm/v1/vnf_instances/{id}/files/a");
+    let half = stream::once(async { Ok::<_, io::Error>(vec![7; 50]) });
+    let half = reqwest::Body::wrap_stream(half.chain(stream::pending()));
+    let upload = bench
+        .request(Method::PUT, &file)
+        .header("content-type", "application/octet-stream")
+        .header("content-length", 90)
+        .body(half);
+    let begun = async {
+        let folder = bench.stored_files().join(&id);
+        while !folder
+            .read_dir()
+            .is_ok_and(|mut files| files.next().is_some())
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = begun => {}
+        response = bench.send(upload) => panic!("{response:?}"),
+    }
+    until("the server notices that the client is gone", async || {
+        let stored = put(&bench, &file, &[7; 90]).await;
+        (stored.status == 200).then_some(())
+    })
+    .await;
+    let left = bench.stored_files().join(&id).read_dir().unwrap();
+    assert_eq!(left.count(), 2, "the file and its description");
 }
 
 #[tokio::test]

@@ -181,6 +181,7 @@ fn body(last: &str, path: &str) -> Value {
         }
         "change_vnfpkg" | "vnf_instances" => json!({"vnfdId": "none"}),
         "vims" => json!({"name": "acme-cluster", "connection": {"vimType": "none"}}),
+        "volumes" => json!({"vimId": "none", "virtualStorageDescId": "data", "sizeGib": 1}),
         "subscriptions" => json!({"callbackUri": "http://192.0.2.1/none"}),
         "upload_from_uri" => json!({"addressInformation": "http://192.0.2.1/none"}),
         _ if path.starts_with("/vnflcm/v2/vnf_instances/") && path.split('/').count() == 5 => {

@@ -8,10 +8,7 @@ pub(crate) const VOLUMES: &str = "/vnfm/v1/volumes";
 
 /// Onboards, registers the VIM, and instantiates a VNF with a storage `data`.
 async fn with_storage(bench: &Bench) -> String {
-    let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
-        "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
-    let body = json!({"name": "cloud", "connection": connection});
-    let vim = bench.post(VIMS, &body).await.id();
+    let vim = with_vim(bench).await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let accepted = instantiate(bench, &id, &vim, json!({"with_storage": true})).await;
@@ -72,6 +69,85 @@ async fn a_termination_retains_a_volume_until_it_is_deleted() {
         assert_eq!(missing.status, 404, "{missing:?}");
     }
     assert_eq!(bench.delete(&vim).await.status, 204);
+}
+
+async fn with_vim(bench: &Bench) -> String {
+    let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
+        "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
+    let body = json!({"name": "cloud", "connection": connection});
+    bench.post(VIMS, &body).await.id()
+}
+
+#[tokio::test]
+async fn an_empty_volume_is_created_shown_and_deleted() {
+    let bench = Bench::new().await;
+    let vim = with_vim(&bench).await;
+    let body = json!({"vimId": "cloud", "virtualStorageDescId": "data", "sizeGib": 7, "volumeType": "fast"});
+    let created = bench.post(VOLUMES, &body).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let path = format!("{VOLUMES}/{}", created.id());
+    let location = created.location();
+    assert!(location.ends_with(&path), "{location}");
+    let expected = json!({"id": created.id(), "state": "AVAILABLE", "vimId": vim, "resourceId": "volume-2", "sizeGib": 7,
+        "volumeType": "fast", "virtualStorageDescId": "data", "createdAt": created.body["createdAt"]});
+    assert_eq!(created.body, expected);
+    assert_eq!(bench.get(&path).await.body, expected);
+    assert_eq!(bench.get(VOLUMES).await.body, json!([expected]));
+    assert_eq!(bench.delete(&path).await.status, 204);
+    assert_eq!(bench.get(VOLUMES).await.body, json!([]));
+}
+
+#[tokio::test]
+async fn what_cannot_be_created_is_refused_and_leaves_no_record() {
+    let bench = Bench::with(users("quota: {volumes: 1}")).await;
+    bench.log_in("acme-admin");
+    with_vim(&bench).await;
+    let body = |member: &str, value: Value| {
+        let mut body = json!({"vimId": "cloud", "virtualStorageDescId": "data", "sizeGib": 1});
+        body[member] = value;
+        body
+    };
+    for (member, value, status, code) in [
+        ("sizeGib", json!(0), 422, "volume.unusable"),
+        (
+            "sizeGib",
+            json!(9_000_000_000_000_000_000_u64),
+            422,
+            "volume.unusable",
+        ),
+        ("sizeGib", json!(-1), 422, "request.schema"),
+        ("sizeGib", json!("1; rm -rf /"), 422, "request.schema"),
+        ("vimId", json!("none"), 422, "request.unknown-vim"),
+        (
+            "volumeType",
+            json!("a\nkind: Secret"),
+            422,
+            "volume.unusable",
+        ),
+        ("volumeType", json!("unknown"), 422, "test.told-to"),
+    ] {
+        let refused = bench.post(VOLUMES, &body(member, value)).await;
+        assert_eq!(
+            (refused.status, &refused.body["code"]),
+            (status, &json!(code)),
+            "{member}: {refused:?}"
+        );
+        assert_eq!(bench.get(VOLUMES).await.body, json!([]), "{member}");
+    }
+    bench.log_in("acme-reader");
+    let body = body("sizeGib", json!(1));
+    assert_eq!(bench.post(VOLUMES, &body).await.status, 403);
+    bench.log_in("other-admin");
+    let foreign = bench.post(VOLUMES, &body).await;
+    assert_eq!(foreign.body["code"], "request.unknown-vim", "{foreign:?}");
+    bench.log_in("acme-operator");
+    assert_eq!(bench.post(VOLUMES, &body).await.status, 201);
+    let beyond = bench.post(VOLUMES, &body).await;
+    assert_eq!(
+        (beyond.status, &beyond.body["code"]),
+        (403, &json!("access.quota")),
+        "{beyond:?}"
+    );
 }
 
 #[tokio::test]

@@ -238,6 +238,21 @@ impl Volumes for Driver {
         self.0.note("unretain_volumes");
         Ok(())
     }
+    async fn create_volume(
+        &self,
+        _: &VimCall<'_>,
+        volume: &RetainedVolume,
+    ) -> Result<FoundVolume, PortError> {
+        self.0.note("create_volume");
+        if volume.volume_type.as_deref() == Some("unknown") {
+            let text = "there is no volume type `unknown`";
+            return Err(PortError::new(&INJECTED, "create a volume", text));
+        }
+        Ok(FoundVolume {
+            resource_id: "volume-2".into(),
+            size_gib: volume.size_gib,
+        })
+    }
     async fn delete_volume(&self, _: &VimCall<'_>, _: &RetainedVolume) -> Result<(), PortError> {
         self.0.note("delete_volume");
         Ok(())

@@ -1,7 +1,8 @@
 //! Claims and volume snapshots: binding, protection, and the data of each.
 //!
-//! Every claim is bound at once: to a `PersistentVolume` that is reserved for it, else to a free one of its storage class, else to a
-//! volume without an object. A volume holds one text. The kinds of `snapshot.storage.k8s.io` are served after
+//! Every claim is bound at once: to a `PersistentVolume` that is reserved for it, else to a free one of its storage class, else to
+//! one that the class provisions, else, without a class, to a volume without an object. A class with `WaitForFirstConsumer` binds
+//! only what a pod mounts; one with `parameters: {simulated: never}` provisions nothing. A volume holds one text. The kinds of `snapshot.storage.k8s.io` are served after
 //! [`Cluster::install_snapshots`], as on a real cluster with the add-on; then a snapshot controller copies the text. Its
 //! class says by `parameters: {simulated: never}` or `{simulated: fails}` how a controller disappoints.
 
@@ -20,6 +21,7 @@ const CLAIMS: &str = "persistentvolumeclaims";
 const VOLUMES: &str = "persistentvolumes";
 const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 const CLASSES: &str = "volumesnapshotclasses.snapshot.storage.k8s.io";
+const STORAGE_CLASSES: &str = "storageclasses.storage.k8s.io";
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const SNAPSHOT_PROTECTION: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
 
@@ -85,9 +87,14 @@ impl Cluster {
 fn mounted_volume(store: &Store, pod: &str) -> Option<String> {
     let (key, body) = store.list("pods", "").find(|(key, _)| key.name == pod)?;
     let claim = store.get(&Key::new(CLAIMS, &key.namespace, mounted(body).next()?))?;
+    Some(disk_of(store, claim))
+}
+
+/// The key of a claim's data: the UID of its volume, or its own if that is no object.
+fn disk_of(store: &Store, claim: &Value) -> String {
     let volume = claim["spec"]["volumeName"].as_str().unwrap_or_default();
     let volume = store.get(&Key::new(VOLUMES, "", volume));
-    Some(uid(volume.unwrap_or(claim)))
+    uid(volume.map_or(claim, |volume| &**volume))
 }
 
 fn uid(body: &Value) -> String {
@@ -267,16 +274,22 @@ fn release(store: &mut Store, key: &Key, finalizer: &str) {
 /// Binds a claim; one with a snapshot as its source waits until that is ready, and gets its data.
 fn bind(store: &mut Store, key: &Key, claim: &Value) {
     let source = &claim["spec"]["dataSource"];
+    let mut data = None;
     if source["kind"] == "VolumeSnapshot" {
         let name = source["name"].as_str().unwrap_or_default();
         let snapshot = store.get(&Key::new(SNAPSHOTS, &key.namespace, name));
         let Some(snapshot) = snapshot.filter(|one| one["status"]["readyToUse"] == true) else {
             return;
         };
-        let data = store.disks.get(&uid(snapshot)).cloned();
-        store.disks.extend(data.map(|data| (uid(claim), data)));
+        data = store.disks.get(&uid(snapshot)).cloned();
     }
-    let volume = fitting(store, key, claim);
+    let volume = match fitting(store, key, claim) {
+        Some(volume) => Some(volume),
+        None => match provision(store, key, claim) {
+            Ok(volume) => volume,
+            Err(Unbound) => return,
+        },
+    };
     if let Some(volume) = &volume {
         let holder = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": key.namespace, "name": key.name, "uid": uid(claim) });
         store.update(volume, |body| body["spec"]["claimRef"] = holder);
@@ -287,6 +300,36 @@ fn bind(store: &mut Store, key: &Key, claim: &Value) {
         claim["spec"]["volumeName"] = json!(name);
         claim["status"] = json!({ "phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"] });
     });
+    let bound = store.get(key).cloned();
+    let disk = bound.map(|bound| disk_of(store, &bound));
+    store.disks.extend(disk.zip(data));
+}
+
+/// The class provisions nothing for a claim, or not yet.
+struct Unbound;
+
+/// Makes the volume of a claim by its storage class; `None`: there is no such class.
+fn provision(store: &mut Store, key: &Key, claim: &Value) -> Result<Option<Key>, Unbound> {
+    let name = claim["spec"]["storageClassName"].as_str();
+    let class = store.get(&Key::new(STORAGE_CLASSES, "", name.unwrap_or_default()));
+    let Some(class) = class.cloned() else {
+        return Ok(None);
+    };
+    let is_mounted = store
+        .list("pods", &key.namespace)
+        .any(|(_, pod)| mounted(pod).any(|name| name == key.name));
+    let needs_pod = class["volumeBindingMode"] == "WaitForFirstConsumer" && !is_mounted;
+    if needs_pod || class["parameters"]["simulated"] == "never" {
+        return Err(Unbound);
+    }
+    let policy = class["reclaimPolicy"].as_str().unwrap_or("Delete");
+    let volume = Key::new(VOLUMES, "", &format!("pvc-{}", uid(claim)));
+    let body = json!({ "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": class["provisioner"] } },
+        "spec": { "capacity": claim["spec"]["resources"]["requests"], "accessModes": claim["spec"]["accessModes"],
+            "storageClassName": name, "persistentVolumeReclaimPolicy": policy } });
+    store.put(&volume, body, Owners::default());
+    Ok(Some(volume))
 }
 
 /// Copies the data of a snapshot's claim, as its class says.
@@ -304,7 +347,7 @@ fn copy(store: &mut Store, key: &Key, snapshot: &Value) {
     let status = match (simulated, claim) {
         (Some("never"), _) => json!({ "readyToUse": false }),
         (None, Some(claim)) => {
-            let data = store.disks.get(&uid(&claim)).cloned();
+            let data = store.disks.get(&disk_of(store, &claim)).cloned();
             store.disks.extend(data.map(|data| (uid(snapshot), data)));
             let content = format!("snapcontent-{}", uid(snapshot));
             json!({ "readyToUse": true, "boundVolumeSnapshotContentName": content, "creationTime": now(),

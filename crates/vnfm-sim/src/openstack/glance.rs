@@ -1,4 +1,4 @@
-//! Glance (find and upload images) and, because it is as short, Cinder (volumes and their snapshots).
+//! Glance: find and upload images.
 
 use std::sync::Arc;
 
@@ -6,10 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
-use super::resources::delete_volume;
-use super::snapshots::{
-    create_volume_snapshot, delete_volume_snapshot, list_volume_snapshots, revert_volume, shown,
-};
+use super::snapshots::shown;
 use super::state::text;
 use crate::http::{Reply, Request, Route, Service};
 
@@ -214,159 +211,4 @@ fn error(status: u16, message: &str) -> Reply {
         .with_remark(message);
     reply.body = format!("<html>\n <head>\n  <title>{status} {title}</title>\n </head>\n <body>\n  <h1>{status} {title}</h1>\n  {message}<br /><br />\n\n\n </body>\n</html>").into();
     reply
-}
-
-pub(crate) struct Cinder(pub(crate) Arc<Cloud>);
-
-impl Service for Cinder {
-    fn name(&self) -> &'static str {
-        "cinder"
-    }
-
-    fn failure(&self, status: u16) -> Reply {
-        volume_error(status, "The service is temporarily unable to answer.")
-    }
-
-    fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
-        let path = request.segments();
-        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-        Some(match (&request.method, segments.as_slice()) {
-            (&Method::GET, ["v3", _, "volumes"] | ["v3", _, "volumes", "detail"]) => {
-                Route::new("cinder.volume_list", "", || {
-                    self.0.authenticate(request)?;
-                    let state = self.0.state();
-                    let volumes: Vec<Value> = state.all("volume").map(shown).collect();
-                    Ok(Reply::json(200, &json!({ "volumes": volumes })))
-                })
-            }
-            (&Method::GET, ["v3", _, "volumes", id]) => {
-                let id = (*id).to_owned();
-                Route::new("cinder.volume_show", id.clone(), move || {
-                    self.0.authenticate(request)?;
-                    let state = self.0.state();
-                    let found = state.object("volume", &id).ok_or_else(|| {
-                        volume_error(404, &format!("Volume {id} could not be found."))
-                    })?;
-                    Ok(Reply::json(200, &json!({ "volume": shown(found) })))
-                })
-            }
-            _ => return self.change_routes(request, &segments),
-        })
-    }
-}
-
-impl Cinder {
-    /// The routes that change volumes.
-    fn change_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
-        Some(match (&request.method, segments) {
-            (&Method::POST, ["v3", _, "volumes", id, "metadata"]) => {
-                let id = (*id).to_owned();
-                Route::new("cinder.metadata_set", id.clone(), move || {
-                    self.metadata(request, &id, |all| {
-                        let body = request.json();
-                        all.extend(body["metadata"].as_object().cloned().unwrap_or_default());
-                    })
-                })
-            }
-            (&Method::DELETE, ["v3", _, "volumes", id, "metadata", key]) => {
-                let (id, key) = ((*id).to_owned(), (*key).to_owned());
-                Route::new("cinder.metadata_delete", id.clone(), move || {
-                    self.metadata(request, &id, |all| drop(all.remove(&key)))
-                })
-            }
-            (&Method::DELETE, ["v3", _, "volumes", id]) => {
-                let id = (*id).to_owned();
-                Route::new("cinder.volume_delete", id.clone(), move || {
-                    self.0.authenticate(request)?;
-                    let mut state = self.0.state();
-                    let found = state.object("volume", &id);
-                    let found = found.ok_or_else(|| {
-                        volume_error(404, &format!("Volume {id} could not be found."))
-                    })?;
-                    if text(found, "status") == "in-use" {
-                        let what = "Invalid volume: Volume status must be available or error, and must not be attached.";
-                        return Err(volume_error(400, what));
-                    }
-                    delete_volume(&mut state, &id).map_err(|(_, why)| volume_error(400, &why))?;
-                    Ok(Reply::empty(202))
-                })
-            }
-            _ => return self.snapshot_routes(request, segments),
-        })
-    }
-
-    /// Changes the metadata of a volume.
-    fn metadata(
-        &self,
-        request: &Request,
-        id: &str,
-        change: impl FnOnce(&mut serde_json::Map<String, Value>),
-    ) -> Answer {
-        self.0.authenticate(request)?;
-        let mut state = self.0.state();
-        let missing = || volume_error(404, &format!("Volume {id} could not be found."));
-        let found = state.object("volume", id).ok_or_else(missing)?;
-        let mut all = found["metadata"].as_object().cloned().unwrap_or_default();
-        change(&mut all);
-        state.change("volume", id, &json!({ "metadata": all }));
-        Ok(Reply::json(200, &json!({ "metadata": all })))
-    }
-
-    /// The routes of snapshots of volumes.
-    fn snapshot_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
-        Some(match (&request.method, segments) {
-            (&Method::POST, ["v3", _, "volumes", id, "action"]) => {
-                let id = (*id).to_owned();
-                Route::new("cinder.volume_revert", id.clone(), move || {
-                    self.0.authenticate(request)?;
-                    let body = request.json();
-                    let snapshot = text(&body["revert"], "snapshot_id");
-                    match revert_volume(&mut self.0.state(), &id, snapshot) {
-                        None => Ok(Reply::empty(202)),
-                        Some(why) => Err(volume_error(400, &why)),
-                    }
-                })
-            }
-            (&Method::GET, ["v3", _, "snapshots"] | ["v3", _, "snapshots", "detail"]) => {
-                Route::new("cinder.snapshot_list", "", || {
-                    self.0.authenticate(request)?;
-                    let snapshots = list_volume_snapshots(&mut self.0.state());
-                    Ok(Reply::json(200, &json!({ "snapshots": snapshots })))
-                })
-            }
-            (&Method::POST, ["v3", _, "snapshots"]) => {
-                Route::new("cinder.snapshot_create", "", || {
-                    self.0.authenticate(request)?;
-                    let body = request.json();
-                    let created = create_volume_snapshot(&mut self.0.state(), &body["snapshot"]);
-                    let created =
-                        created.ok_or_else(|| volume_error(404, "Volume could not be found."))?;
-                    Ok(Reply::json(202, &json!({ "snapshot": shown(&created) })))
-                })
-            }
-            (&Method::DELETE, ["v3", _, "snapshots", id]) => {
-                let id = (*id).to_owned();
-                Route::new("cinder.snapshot_delete", id.clone(), move || {
-                    self.0.authenticate(request)?;
-                    delete_volume_snapshot(&mut self.0.state(), &id)
-                        .map(|()| Reply::empty(202))
-                        .map_err(|(status, why)| volume_error(status, &why))
-                })
-            }
-            _ => return None,
-        })
-    }
-}
-
-fn volume_error(status: u16, message: &str) -> Reply {
-    let kind = if status == 404 {
-        "itemNotFound"
-    } else {
-        "computeFault"
-    };
-    Reply::json(
-        status,
-        &json!({ kind: { "code": status, "message": message } }),
-    )
-    .with_remark(message)
 }

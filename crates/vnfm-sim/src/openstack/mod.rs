@@ -6,6 +6,7 @@
 
 mod action;
 mod barbican;
+mod cinder;
 mod cloud;
 mod engine;
 mod functions;
@@ -111,7 +112,7 @@ impl Cloud {
             "network" => Arc::new(neutron::Neutron(cloud)),
             "image" => Arc::new(glance::Glance(cloud)),
             "key-manager" => Arc::new(barbican::Barbican(cloud)),
-            _ => Arc::new(glance::Cinder(cloud)),
+            _ => Arc::new(cinder::Cinder(cloud)),
         }
     }
 

@@ -1,8 +1,12 @@
 //! Restores a backup into a data folder.
 
-use super::{DATABASE, FORMAT, KEYS, MANIFEST, Restored, copy, io_error, joined, private};
+use super::{
+    DATABASE, FORMAT, KEYS, MANIFEST, MAX_MANIFEST_BYTES, RESTORING, Restored, io_error, joined,
+    private, stored_files,
+};
 use crate::executor::one;
 use crate::fault::Done;
+use crate::hashing::copy;
 use crate::location::{Access, open_file};
 use crate::packages::private_folder;
 use crate::secret_keys::{SecretKeys, sync_folder_of};
@@ -11,7 +15,7 @@ use crate::{key_provider, opening, process_lock, restore_mark, schema, wal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -40,27 +44,40 @@ pub async fn restore_with(
     at: Timestamp,
     sealer: Option<Arc<dyn SecretSealer>>,
 ) -> Result<Restored, StoreError> {
-    let database = data.join(DATABASE);
-    let _lock = process_lock::lock(&database)?;
+    let _lock = process_lock::lock(&data.join(DATABASE))?;
+    stored_files::complete_restore(data)?;
     let keys = keys_for(file, data, sealer)?;
-    let new = data.join("vnfm.db.restoring");
+    let unpacked = Unpacked {
+        database: data.join(RESTORING),
+        packages: data.join("packages"),
+        files: stored_files::unpacked(data, at),
+    };
     let action = format!("restore `{}`", file.display());
-    let (from, to, folder) = (file.to_owned(), new.clone(), data.join("packages"));
-    let unpacked = joined(
-        spawn_blocking(move || unpack(&from, &to, &folder)).await,
-        &action,
-    );
-    let restored = match unpacked {
-        Ok(manifest) => install(&new, &database, (keys, at), &manifest).await,
+    let (from, to) = (file.to_owned(), unpacked.clone());
+    let manifest = joined(spawn_blocking(move || unpack(&from, &to)).await, &action);
+    let restored = match manifest {
+        Ok(manifest) => install(&unpacked.database, data, (keys, at), &manifest).await,
         Err(error) => Err(error),
     };
-    let _ = fs::remove_file(&new); // it does not exist after a rename
+    if restored.is_err() {
+        unpacked.remove();
+    }
     restored.map_err(|error| match error {
         StoreError::Broken(reason) if !reason.starts_with("cannot") => {
             StoreError::Broken(format!("cannot {action}: {reason}"))
         }
         error => error,
     })
+}
+
+/// Where a backup is unpacked.
+#[derive(Clone)]
+struct Unpacked {
+    /// While it exists, the restore can be given up.
+    database: PathBuf,
+    /// Each package is put into its place: one that is there already is the same.
+    packages: PathBuf,
+    files: PathBuf,
 }
 
 /// The keys with which the backup must be readable.
@@ -83,10 +100,24 @@ fn keys_for(
     SecretKeys::open(&keys)
 }
 
-/// Prepares the unpacked database and renames it over the old one.
+impl Unpacked {
+    /// Gives the restore up, unless the database has been renamed: the next start then completes it.
+    fn remove(&self) {
+        if !self.database.exists() {
+            return;
+        }
+        match fs::remove_dir_all(&self.files) {
+            // The next start tries again, as long as the database is there.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+            _ => drop(fs::remove_file(&self.database)),
+        }
+    }
+}
+
+/// Prepares the unpacked database and renames it over the old one, then the stored files.
 async fn install(
     new: &Path,
-    database: &Path,
+    data: &Path,
     (keys, at): (SecretKeys, Timestamp),
     manifest: &Value,
 ) -> Result<Restored, StoreError> {
@@ -98,21 +129,24 @@ async fn install(
     let installation_id = prepare(new, keys, &mark)
         .await
         .map_err(|e| e.with_action("prepare it"))?;
+    let database = &data.join(DATABASE);
     let before = set_aside(database, at)?;
     let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
     moved.map_err(|e| io_error(&e, "write", database))?;
-    let files = manifest["files"]
+    let files_before = stored_files::complete_restore(data)?;
+    let names: Vec<_> = manifest["files"]
         .as_object()
         .into_iter()
-        .flat_map(|files| files.keys());
-    let packages = files
-        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "csar"))
-        .count();
+        .flat_map(|files| files.keys())
+        .collect();
+    let count = |is: fn(&str) -> bool| names.iter().filter(|name| is(name)).count();
     Ok(Restored {
         installation_id,
         backup_at,
-        packages,
+        packages: count(|name| Path::new(name).extension().is_some_and(|end| end == "csar")),
+        files: count(|name| name.starts_with("files/")),
         before,
+        files_before,
     })
 }
 
@@ -161,32 +195,32 @@ fn checkpoint(database: &Path) -> Done<()> {
     Ok(())
 }
 
-/// Unpacks database and packages, verifies their hashes, and returns the manifest.
-fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreError> {
+/// Unpacks database, packages and stored files, verifies their hashes, and returns the manifest.
+fn unpack(file: &Path, to: &Unpacked) -> Result<Value, StoreError> {
     let opened = File::open(file).map_err(|e| io_error(&e, "read", file))?;
     let mut archive = ZipArchive::new(opened).map_err(|e| not_a_backup(&e.to_string()))?;
     let manifest = manifest(&mut archive)?;
-    private_folder(packages).map_err(|e| io_error(&e, "create", packages))?;
     let files = manifest["files"].as_object().cloned().unwrap_or_default();
-    if !files.contains_key(DATABASE) {
+    let Some(entry) = files.get(DATABASE) else {
         return Err(not_a_backup("it has no database"));
+    };
+    let folders = [
+        Some(&to.packages),
+        (manifest["format"] != 1).then_some(&to.files),
+    ];
+    extract_whole(&mut archive, (DATABASE, entry), &to.database)?;
+    sync_folder_of(&to.database).map_err(|e| io_error(&e, "write", &to.database))?;
+    for folder in folders.into_iter().flatten() {
+        private_folder(folder).map_err(|e| io_error(&e, "create", folder))?;
     }
-    for (name, entry) in &files {
-        let to = match name.strip_prefix("packages/") {
-            _ if name == DATABASE => database.to_owned(),
+    for (name, entry) in files.iter().filter(|(name, _)| *name != DATABASE) {
+        match name.strip_prefix("packages/") {
             Some(package) if !package.contains('/') && !package.starts_with('.') => {
-                packages.join(package)
+                extract_whole(&mut archive, (name, entry), &to.packages.join(package))?;
             }
+            _ if stored_files::unpack(&mut archive, (name, entry), &to.files)? => {}
             _ => return Err(not_a_backup(&format!("it names `{name}`"))),
-        };
-        let part = wal::companion(&to, ".part");
-        let verified =
-            extract(&mut archive, name, &part).and_then(|hash| match entry["sha256"].as_str() {
-                Some(expected) if expected == hash => Ok(()),
-                _ => Err(not_a_backup(&format!("`{name}` in it is damaged"))),
-            });
-        verified.inspect_err(|_| drop(fs::remove_file(&part)))?;
-        fs::rename(&part, &to).map_err(|e| io_error(&e, "write", &to))?;
+        }
     }
     Ok(manifest)
 }
@@ -197,15 +231,15 @@ fn manifest(archive: &mut ZipArchive<File>) -> Result<Value, StoreError> {
         .by_name(MANIFEST)
         .map_err(|e| not_a_backup(&e.to_string()))?;
     found
-        .take(1 << 24)
+        .take(MAX_MANIFEST_BYTES)
         .read_to_string(&mut text)
         .map_err(|e| not_a_backup(&format!("`{MANIFEST}`: {e}")))?;
     let manifest: Value =
         serde_json::from_str(&text).map_err(|e| not_a_backup(&format!("`{MANIFEST}`: {e}")))?;
     match (manifest["format"].as_u64(), manifest["schema"].as_i64()) {
-        (Some(FORMAT), Some(schema)) if schema <= schema::newest() => Ok(manifest),
+        (Some(1..=FORMAT), Some(schema)) if schema <= schema::newest() => Ok(manifest),
         (format, schema) => Err(not_a_backup(&format!(
-            "it has format {} and schema {}, but this binary supports format {FORMAT} and schemas up to {}; restore it \
+            "it has format {} and schema {}, but this binary supports formats up to {FORMAT} and schemas up to {}; restore it \
              with the newer binary that wrote it",
             format.unwrap_or_default(),
             schema.unwrap_or_default(),
@@ -214,7 +248,37 @@ fn manifest(archive: &mut ZipArchive<File>) -> Result<Value, StoreError> {
     }
 }
 
-fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<String, StoreError> {
+/// Extracts a file under a temporary name, and renames it once its hash is verified.
+fn extract_whole(
+    archive: &mut ZipArchive<File>,
+    (name, entry): (&str, &Value),
+    to: &Path,
+) -> Result<(), StoreError> {
+    let part = wal::companion(to, ".part");
+    extract(archive, (name, entry), &part)?;
+    fs::rename(&part, to).map_err(|e| io_error(&e, "write", to))
+}
+
+/// Extracts a file and verifies its hash; removes it if it is damaged.
+pub(super) fn extract(
+    archive: &mut ZipArchive<File>,
+    (name, entry): (&str, &Value),
+    to: &Path,
+) -> Result<(), StoreError> {
+    let copied = extract_unverified(archive, name, to);
+    let verified = copied.and_then(|hash| match entry["sha256"].as_str() {
+        Some(expected) if expected == hash => Ok(()),
+        _ => Err(not_a_backup(&format!("`{name}` in it is damaged"))),
+    });
+    verified.inspect_err(|_| drop(fs::remove_file(to)))
+}
+
+/// Extracts a file; its SHA-256.
+fn extract_unverified(
+    archive: &mut ZipArchive<File>,
+    name: &str,
+    to: &Path,
+) -> Result<String, StoreError> {
     let mut from = archive
         .by_name(name)
         .map_err(|e| not_a_backup(&format!("`{name}`: {e}")))?;
@@ -227,7 +291,7 @@ fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<Stri
     })
 }
 
-fn not_a_backup(reason: &str) -> StoreError {
+pub(super) fn not_a_backup(reason: &str) -> StoreError {
     StoreError::Broken(format!(
         "this backup cannot be used: {reason}; hint: nothing was changed; use another backup"
     ))

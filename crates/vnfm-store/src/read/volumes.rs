@@ -5,9 +5,10 @@ use crate::fault::Done;
 use crate::filter::VOLUMES;
 use crate::statement::{Query as Sql, Row};
 use crate::visibility::List;
+use serde_json::Value;
 use vnfm_core::ports::VolumeRecord;
 use vnfm_core::query::Query;
-use vnfm_types::{RetainedVolume, VolumeState};
+use vnfm_types::RetainedVolume;
 
 /// One volume of the tenant.
 pub(crate) fn volume(tenant: &str, id: &str) -> Sql {
@@ -31,11 +32,7 @@ pub(crate) fn volume_record(mut row: Row) -> Done<VolumeRecord> {
     let state: String = row.take()?;
     let used_by = row.take()?;
     let volume: RetainedVolume = row.json()?;
-    let state = if state == VolumeState::Deleting.as_str() {
-        VolumeState::Deleting
-    } else {
-        VolumeState::Available
-    };
+    let state = serde_json::from_value(Value::String(state))?;
     Ok(VolumeRecord {
         tenant,
         volume: RetainedVolume {

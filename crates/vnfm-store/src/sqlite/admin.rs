@@ -1,11 +1,11 @@
 //! The ports for the care of the database.
 
 use super::SqliteStore;
+use crate::backup::BackupFolders;
 use crate::files::checkpoint_log;
 use crate::quota_conditions::Quotas;
 use crate::{
-    PackageDir, backup, key_provider, restore_mark, retention, rotate, statistics, tenant_usage,
-    upgrade,
+    backup, key_provider, restore_mark, retention, rotate, statistics, tenant_usage, upgrade,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -108,6 +108,11 @@ impl UnfinishedWork for SqliteStore {
         self.database.read(action, upgrade::needing_levels).await
     }
 
+    async fn all_instances(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let action = "list the instances of all tenants";
+        self.database.read(action, tenant_usage::instances).await
+    }
+
     async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
         let action = "list packages of unknown size";
         self.database.read(action, tenant_usage::unmeasured).await
@@ -118,18 +123,18 @@ impl UnfinishedWork for SqliteStore {
     }
 }
 
-/// Backups of a database and its packages.
+/// Backups of a database and of the files that belong to it.
 pub struct StoreBackups {
     /// The database to back up.
     pub store: Arc<SqliteStore>,
-    /// The packages that it refers to.
-    pub packages: Arc<PackageDir>,
+    /// Its packages and stored files.
+    pub folders: BackupFolders,
 }
 
 #[async_trait]
 impl Backups for StoreBackups {
     async fn unnamed_backup(&self, folder: &Path, at: Timestamp) -> Result<File, StoreError> {
-        backup::write_unnamed(&self.store.database, &self.packages, folder, at).await
+        backup::write_unnamed(&self.store.database, &self.folders, folder, at).await
     }
 }
 
@@ -141,11 +146,11 @@ impl SqliteStore {
     /// `Unavailable` if the disk is full or fails; `Broken` for a database in memory.
     pub async fn backup(
         &self,
-        packages: &PackageDir,
+        folders: &BackupFolders,
         file: &Path,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        backup::write(&self.database, packages, file, at).await
+        backup::write(&self.database, folders, file, at).await
     }
 
     /// Interrupts a running integrity check: its snapshot would block a checkpoint of the write-ahead log.

@@ -110,6 +110,7 @@ fn shared_statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Statement>>
             instance_id,
         } => Ok(schedules::remove(tenant, instance_id)),
         Change::AddVolume(record) => volumes::add(record),
+        Change::FinishVolume(record) => volumes::finish(record),
         Change::SetVolumeState { tenant, id, state } => Ok(volumes::set_state(tenant, id, *state)),
         Change::RemoveVolume {
             tenant,
@@ -207,6 +208,7 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::PutSchedule(_) => "write a schedule",
         Change::RemoveSchedule { .. } => "remove a schedule",
         Change::AddVolume(_) => "add a retained volume",
+        Change::FinishVolume(_) => "record that a volume was created",
         Change::SetVolumeState { .. } => "set the state of a retained volume",
         Change::RemoveVolume { .. } => "remove a retained volume",
         Change::SetVolumeUses { .. } => "record which retained volumes an instance uses",

@@ -16,18 +16,38 @@ pub(super) fn add(record: &VolumeRecord) -> Done<Vec<Statement>> {
         INSERT INTO volumes (tenant, id, vim_id, state, used_by, info) VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT DO NOTHING";
     let volume = &record.volume;
-    let info = RetainedVolume {
-        used_by: None,
-        ..volume.clone()
-    };
     let add = Statement::new(ADD)
         .bind(&record.tenant)
         .bind(&volume.id)
         .bind(&volume.vim_id)
         .bind(volume.state.as_str())
         .bind(&volume.used_by)
-        .bind(serde_json::to_string(&info)?);
+        .bind(document(volume)?);
     Ok(vec![add])
+}
+
+/// Replaces a volume that is being created.
+pub(super) fn finish(record: &VolumeRecord) -> Done<Vec<Statement>> {
+    const FINISH: &str = "
+        UPDATE volumes SET state = $3, info = $4 WHERE tenant = $1 AND id = $2 AND state = 'CREATING'";
+    let (tenant, volume) = (&record.tenant, &record.volume);
+    let finish = Statement::new(FINISH)
+        .bind(tenant)
+        .bind(&volume.id)
+        .bind(volume.state.as_str())
+        .bind(document(volume)?);
+    let refusal = Refusal::from(absent(KIND, &volume.id));
+    let refusal = refusal.unless(in_other_state(tenant, &volume.id, VolumeState::Creating));
+    Ok(vec![finish.or(refusal)])
+}
+
+/// The volume as JSON, without its user, who is a column.
+fn document(volume: &RetainedVolume) -> Done<String> {
+    let info = RetainedVolume {
+        used_by: None,
+        ..volume.clone()
+    };
+    Ok(serde_json::to_string(&info)?)
 }
 
 /// Sets the state of a volume that no instance uses.
@@ -66,7 +86,7 @@ pub(super) fn set_uses(tenant: &str, instance: &str, volumes: &[String]) -> Vec<
         let add = Statement::new(USE).bind(instance).bind(tenant).bind(id);
         let refusal = Refusal::from(absent(KIND, id))
             .unless(user(tenant, id, instance))
-            .unless(unavailable(tenant, id));
+            .unless(in_other_state(tenant, id, VolumeState::Available));
         add.or(refusal)
     };
     let none = remove_uses(instance);
@@ -78,12 +98,12 @@ pub(super) fn remove_uses(instance: &str) -> Statement {
     Statement::new("UPDATE volumes SET used_by = NULL WHERE used_by = $1").bind(instance)
 }
 
-/// The refusal because a volume is being deleted.
-fn unavailable(tenant: &str, id: &str) -> Reason {
-    const STATE: &str =
-        "SELECT state FROM volumes WHERE tenant = $1 AND id = $2 AND state <> 'AVAILABLE'";
+/// The refusal because a volume is not in the state that a change requires.
+fn in_other_state(tenant: &str, id: &str, required: VolumeState) -> Reason {
+    const STATE: &str = "SELECT state FROM volumes WHERE tenant = $1 AND id = $2 AND state <> $3";
     let owned = id.to_owned();
     let state = Query::new(STATE).bind(tenant).bind(id);
+    let state = state.bind(required.as_str());
     state.then(move |rows| {
         let (found,): (String,) = first(rows)?;
         Ok(StoreError::WrongState {

@@ -1,26 +1,22 @@
 //! Backups are consistent, contain no key, and can be restored; an invalid backup changes nothing.
 
-use crate::records::{Home, TENANT, at, deployment, instance, notification, op, seed};
+use crate::records::{
+    Home, TENANT, at, deployment, folders_with_package, instance, notification, op, seed,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{Change, Store as _, StoreError};
-use vnfm_descriptor::Limits;
-use vnfm_store::{PackageDir, SqliteStore, restore};
+use vnfm_store::{SqliteStore, restore};
 
-fn packages(home: &Home) -> PackageDir {
-    PackageDir::open(&home.folder.path().join("packages"), Limits::default()).unwrap()
-}
-
-async fn create_backup(home: &Home, store: &SqliteStore) -> PathBuf {
-    let package = packages(home).path("package").unwrap();
-    std::fs::write(package, "what was onboarded").unwrap();
+pub(crate) async fn create_backup(home: &Home, store: &SqliteStore) -> PathBuf {
+    let folders = folders_with_package(home.folder.path());
     let file = home.folder.path().join("a.backup");
-    store.backup(&packages(home), &file, at()).await.unwrap();
+    store.backup(&folders, &file, at()).await.unwrap();
     file
 }
 
-async fn names(store: &SqliteStore) -> Vec<String> {
+pub(crate) async fn names(store: &SqliteStore) -> Vec<String> {
     let instances = store.instances(TENANT, &<_>::default()).await.unwrap();
     instances.into_iter().map(|record| record.vnf.id).collect()
 }
@@ -48,8 +44,7 @@ async fn a_backup_during_writes_is_a_consistent_snapshot() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &[]).await;
-    let package = packages(&home).path("package").unwrap();
-    std::fs::write(package, "what was onboarded").unwrap();
+    let folders = folders_with_package(home.folder.path());
     let file = home.folder.path().join("a.backup");
     let writes = async {
         for n in 0..200 {
@@ -62,8 +57,7 @@ async fn a_backup_during_writes_is_a_consistent_snapshot() {
             store.write(None, changes).await.unwrap();
         }
     };
-    let packages = packages(&home);
-    let (made, ()) = futures::join!(store.backup(&packages, &file, at()), writes);
+    let (made, ()) = futures::join!(store.backup(&folders, &file, at()), writes);
     made.unwrap();
     let id = store.installation_id().to_owned();
     drop(store);

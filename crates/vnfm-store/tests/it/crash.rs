@@ -1,17 +1,21 @@
 //! Crashes: a future dropped anywhere in a write, a process killed while it writes, a second process on the same file,
 //! operations in flight when the database is reopened.
 
-use crate::records::{Home, TENANT, at, instance, notification, op, package, seed, step};
+use crate::backup_files::{put, stored};
+use crate::backups::names;
+use crate::records::{
+    Home, TENANT, at, folders, folders_with_package, instance, notification, op, package, seed,
+    step,
+};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use vnfm_core::ports::{Backups as _, SealingKeys as _};
+use vnfm_core::ports::{Backups as _, InstanceFiles as _, SealingKeys as _};
 use vnfm_core::ports::{Change, StepStatus, Store as _, StoreError};
-use vnfm_descriptor::Limits;
-use vnfm_store::{PackageDir, SecretKeys, SqliteStore, StoreBackups};
+use vnfm_store::{SecretKeys, SqliteStore, StoreBackups, restore};
 
 /// Environment variable with the data folder, for a test that runs itself as a child process.
 const CHILD: &str = "VNFM_STORE_TEST_CHILD";
@@ -289,6 +293,7 @@ fn leftovers(home: &Home) -> Vec<String> {
         "vnfm.db.lock",
         "secrets.key",
         "packages",
+        "files",
     ];
     let names = home.folder.path().read_dir().unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -302,11 +307,10 @@ async fn rotate_and_back_up(folder: &std::path::Path) {
     let store = SqliteStore::open(&folder.join("vnfm.db"), keys)
         .await
         .unwrap();
-    let packages = PackageDir::open(&folder.join("packages"), Limits::default()).unwrap();
-    let (store, packages) = (Arc::new(store), Arc::new(packages));
+    let store = Arc::new(store);
     let backups = StoreBackups {
         store: store.clone(),
-        packages,
+        folders: folders(folder),
     };
     for round in 1.. {
         store.rotate().await.unwrap();
@@ -316,6 +320,70 @@ async fn rotate_and_back_up(folder: &std::path::Path) {
             .unwrap();
         drop(out);
         backups.unnamed_backup(folder, at()).await.unwrap();
+    }
+}
+
+/// A process killed during a restore: the next start has the database and the files of one backup, never of two.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_restore_is_complete_or_undone_at_the_next_start() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return restore_alternately(&std::path::PathBuf::from(folder)).await;
+    }
+    let home = Home::new();
+    for id in ["one", "two"] {
+        let (from, store) = (folders_with_package(home.folder.path()), home.open().await);
+        if id == "one" {
+            seed(&store, &[]).await;
+        }
+        let add = Change::AddInstance(instance(id));
+        store.write(None, vec![add]).await.unwrap();
+        for file in 0..8 {
+            put(&from.files, "one", &format!("{id}-{file}"), &[1; 60_000]).await;
+        }
+        let file = home.folder.path().join(format!("{id}.backup"));
+        store.backup(&from, &file, at()).await.unwrap();
+        for file in 0..8 {
+            let name = format!("{id}-{file}");
+            from.files.remove("one", &name).await.unwrap();
+        }
+        store.close().await.unwrap();
+    }
+    let name = "crash::a_killed_restore_is_complete_or_undone_at_the_next_start";
+    for round in 0..12 {
+        let mut child = Killed(child(name, &home));
+        let output = BufReader::new(child.0.stdout.take().unwrap());
+        // Each process is killed after a different number of restores, at an arbitrary point of the next.
+        let acks = output
+            .lines()
+            .map_while(Result::ok)
+            .filter_map(|line| number_in(&line));
+        acks.take(1 + round % 3).last().unwrap();
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        let store = home.open().await;
+        let newest = names(&store).await.pop().unwrap();
+        let files = stored(&folders(home.folder.path()).files, "one").await;
+        let expected: Vec<_> = (0..8).map(|file| format!("{newest}-{file}")).collect();
+        assert_eq!(files, expected, "round {round}");
+        let is_kept = |name: &String| name.contains(".before-") || name.ends_with(".backup");
+        let left = leftovers(&home).into_iter().filter(|name| !is_kept(name));
+        assert_eq!(left.collect::<Vec<_>>(), [""; 0], "round {round}");
+        store.close().await.unwrap();
+    }
+}
+
+/// Restores one backup and the other, and reports each.
+async fn restore_alternately(folder: &std::path::Path) {
+    let kept = std::fs::read_dir(folder).unwrap().count() as u64;
+    for round in 0_u64.. {
+        let file = folder.join(["one.backup", "two.backup"][usize::from(round % 2 == 1)]);
+        // Names with the time of a restore must differ.
+        let time = at() + Duration::from_secs(kept * 10_000 + round);
+        restore(&file, folder, time).await.unwrap();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\nack {round}")
+            .and_then(|()| out.flush())
+            .unwrap();
     }
 }
 

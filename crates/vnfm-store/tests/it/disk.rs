@@ -1,13 +1,13 @@
 //! A full or read-only disk: a clear error, nothing lost, and the next write succeeds once there is space. The disk is a
 //! small tmpfs; mounting it needs root, without which these tests are skipped.
 
-use crate::records::{Home, notification};
+use crate::records::{Home, at, folders, folders_with_package, notification, seed};
 use futures::future::join_all;
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 use vnfm_core::ports::{Store as _, StoreError};
-use vnfm_store::{SecretKeys, SqliteStore};
+use vnfm_store::{SecretKeys, SqliteStore, restore};
 
 /// A filesystem of a few megabytes, unmounted when dropped.
 struct Disk(tempfile::TempDir);
@@ -178,4 +178,39 @@ async fn a_file_without_write_permission_is_named_in_the_error() {
             "{error}"
         ),
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_onto_a_full_disk_changes_nothing() {
+    let Some(disk) = Disk::mount() else { return };
+    let (home, data) = (Home::new(), disk.0.path());
+    let store = home.open().await;
+    seed(&store, &["i1"]).await;
+    let from = folders_with_package(home.folder.path());
+    // Larger than the disk, and not compressed in the backup.
+    for name in ["a.enc", "b.enc"] {
+        crate::backup_files::put(&from.files, "i1", name, &vec![1; 3 << 20]).await;
+    }
+    let backup = home.folder.path().join("a.backup");
+    store.backup(&from, &backup, at()).await.unwrap();
+    std::fs::copy(home.key_file(), data.join("secrets.key")).unwrap();
+    disk.open().await.unwrap().close().await.unwrap();
+    crate::backup_files::put(&folders(data).files, "i1", "before.enc", b"abc").await;
+    let names = || {
+        let entries = std::fs::read_dir(data).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let error = restore(&backup, data, at()).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unavailable(why) if why.contains("cannot write") && why.contains(".enc")),
+        "{error}"
+    );
+    assert_eq!(names(), before, "nothing is left");
+    let files = folders(data).files;
+    let kept = crate::backup_files::stored(&files, "i1").await;
+    assert_eq!(kept, ["before.enc"]);
+    disk.open().await.unwrap();
 }

@@ -11,7 +11,7 @@ use vnfm_types::StoredFile;
 
 const SHA256_OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-struct FixedClock;
+pub(crate) struct FixedClock;
 
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
@@ -22,7 +22,7 @@ impl Clock for FixedClock {
     }
 }
 
-fn open(folder: &Path) -> FileDir {
+pub(crate) fn open(folder: &Path) -> FileDir {
     FileDir::open(folder, Arc::new(FixedClock), 0).unwrap()
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use vnfm_core::ports::SealingKeys as _;
 use vnfm_core::ports::{Change, Code, ErrorKind, PortError, SecretSealer, Store as _, StoreError};
-use vnfm_store::{KeyLocation, PackageDir, SecretKeys, SqliteStore, restore, restore_with};
+use vnfm_store::{KeyLocation, SecretKeys, SqliteStore, restore, restore_with};
 use vnfm_types::Secret;
 
 const UNAVAILABLE: Code = Code {
@@ -312,11 +312,10 @@ async fn a_backup_is_restored_with_a_provider_key() {
         .write(None, vec![Change::AddVim(planted.clone())])
         .await
         .unwrap();
-    let limits = vnfm_descriptor::Limits::default();
-    let packages = PackageDir::open(&home.folder.path().join("packages"), limits).unwrap();
+    let folders = crate::records::folders(home.folder.path());
     let file = home.folder.path().join("backup.zip");
     let at = crate::records::at();
-    store.backup(&packages, &file, at).await.unwrap();
+    store.backup(&folders, &file, at).await.unwrap();
     store.rotate().await.unwrap(); // the backup needs the previous key
     let new = tempfile::tempdir().unwrap();
     let without = restore(&file, new.path(), at).await;

@@ -2,6 +2,8 @@
 //! loss, two processes, secrets at rest), then package files.
 
 #[cfg(test)]
+mod backup_files;
+#[cfg(test)]
 mod backups;
 #[cfg(test)]
 mod conformance;
@@ -31,3 +33,5 @@ mod records;
 mod retention;
 #[cfg(test)]
 mod sealed;
+#[cfg(test)]
+mod stored_file_quota;

@@ -1,9 +1,11 @@
 //! Sample records of the conformance rules, and a database in a temporary folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 pub(crate) use vnfm_conformance::store::records::*;
 use vnfm_core::ports::StoreError;
-use vnfm_store::{SecretKeys, SqliteStore};
+use vnfm_descriptor::Limits;
+use vnfm_store::{BackupFolders, PackageDir, SecretKeys, SqliteStore};
 
 /// A folder with a database and its keys.
 pub(crate) struct Home {
@@ -31,5 +33,22 @@ impl Home {
 
     pub(crate) async fn open(&self) -> SqliteStore {
         self.try_open().await.unwrap()
+    }
+}
+
+/// As [`folders`], with the package that [`seed`] records.
+pub(crate) fn folders_with_package(data: &Path) -> BackupFolders {
+    let folders = folders(data);
+    let package = folders.packages.path("package").unwrap();
+    std::fs::write(package, "what was onboarded").unwrap();
+    folders
+}
+
+/// The folders of packages and stored files in a data folder.
+pub(crate) fn folders(data: &Path) -> BackupFolders {
+    let packages = PackageDir::open(&data.join("packages"), Limits::default());
+    BackupFolders {
+        packages: Arc::new(packages.unwrap()),
+        files: Arc::new(crate::instance_files::open(&data.join("files"))),
     }
 }

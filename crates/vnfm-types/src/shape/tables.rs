@@ -251,9 +251,9 @@ types! {
         Text; createdAt [needed]: One Time; subnets: List LINK_SUBNET; namespace: One Text; cniConfig: One Free
     }
     RETAINED_VOLUME = RetainedVolume {
-        id [needed]: One Text; state [needed]: One Text; vimId [needed]: One Text; resourceId [needed]: One Text; sizeGib:
-        One Number; virtualStorageDescId [needed]: One Text; vnfdId [needed]: One Text; vnfInstanceId [needed]: One Text;
-        createdAt [needed]: One Time; usedBy: One Text
+        id [needed]: One Text; state [needed]: One Text; vimId [needed]: One Text; resourceId: One Text; sizeGib:
+        One Number; volumeType: One Text; virtualStorageDescId [needed]: One Text; vnfdId: One Text; vnfInstanceId: One
+        Text; createdAt [needed]: One Time; usedBy: One Text
     }
     CHECKSUM = Checksum {
         algorithm [needed]: One Text; hash [needed]: One Text
