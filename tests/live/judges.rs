@@ -201,7 +201,8 @@ impl Tacker<'_> {
         command
             .args(["--os-tacker-api-version", self.version, "vnflcm"])
             .args(args);
-        let output = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
+        command.env("NO_PROXY", "127.0.0.1").env_remove("OS_CLOUD");
+        let output = command.output().unwrap();
         assert!(
             output.status.success(),
             "vnflcm {}: {}",

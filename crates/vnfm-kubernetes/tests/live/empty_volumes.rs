@@ -66,12 +66,28 @@ impl<'w> Folders<'w> {
         self.made.lock().unwrap().push(folder);
     }
 
+    /// Waits until the cluster has deleted the volumes of the class, which it does some time after it deleted their claims.
+    async fn until_deleted(&self) {
+        let all = volumes(self.world);
+        let mut changes = pin!(watcher::watcher(all.clone(), watcher::Config::default()));
+        loop {
+            let left = all.list(&ListParams::default()).await.unwrap().items;
+            let is_ours =
+                |volume: &DynamicObject| volume.data["spec"]["storageClassName"] == self.class;
+            if !left.iter().any(is_ours) {
+                return;
+            }
+            changes.next().await.unwrap().unwrap();
+        }
+    }
+
     /// Runs a test while claims are provisioned, and removes the class.
     async fn with(&self, test: impl Future<Output = ()>) {
         tokio::select! {
             () = self.provision() => panic!("the watch of claims has ended"),
             () = test => {}
         }
+        self.until_deleted().await;
         self.world.clean(&classes(self.world), &self.class).await;
     }
 }
