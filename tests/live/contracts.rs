@@ -1,5 +1,5 @@
-//! Our drivers meet the contract of infrastructure drivers on the real systems too; the rules that take minutes on a cloud are
-//! tested by the tier `long`.
+//! The Kubernetes driver meets the contract of infrastructure drivers on a real control plane too; the tier `long` tests the
+//! OpenStack driver on a real cloud.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,17 +11,9 @@ use vnfm::SystemClock;
 use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_outbound::Destinations;
-use vnfm_tests::cloud_contract::{MAX_INTERRUPTIONS, check, check_on_cloud};
+use vnfm_tests::cloud_contract::{MAX_INTERRUPTIONS, check};
 use vnfm_tests::contracts::{connections_from_kubeconfig, sample, sizes, with_image};
 use vnfm_tests::live::neighbour;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn openstack_driver_meets_the_contract_on_a_real_cloud() {
-    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else {
-        return;
-    };
-    check_on_cloud(&clouds, false).await.unwrap();
-}
 
 /// A cluster, queried with kubectl.
 #[derive(Clone)]
