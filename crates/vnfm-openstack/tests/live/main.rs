@@ -7,6 +7,7 @@ mod barbican;
 #[cfg(test)]
 mod bed;
 #[cfg(test)]
+#[expect(dead_code, reason = "the other tier runs the rest")]
 #[path = "../it/cloud_user.rs"]
 mod cloud_user;
 #[cfg(test)]
