@@ -71,9 +71,10 @@ impl Drop for StandIn {
 }
 
 impl StandIn {
-    /// Provides volumes for claims of the storage classes.
+    /// Provides volumes for claims of the storage classes; removes what an interrupted test left installed.
     pub(crate) async fn start(client: Client) -> Self {
         let cluster = Cluster(client.clone());
+        cluster.remove_definitions().await;
         for (name, driver) in DRIVERS {
             let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
                 "metadata": {"name": name}, "provisioner": driver});

@@ -60,7 +60,7 @@ impl CloudUser {
             .unwrap()
     }
 
-    /// The response of a service to an arbitrary call.
+    /// The response of a service to an arbitrary call; `null` is no body.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -68,11 +68,14 @@ impl CloudUser {
         body: Value,
     ) -> Value {
         let url = format!("{}{path}", self.endpoint(service));
-        let call = self
+        let mut call = self
             .client
             .request(method, &url)
             .header("X-Auth-Token", &self.token);
-        let reply = call.json(&body).send().await.unwrap();
+        if !body.is_null() {
+            call = call.json(&body);
+        }
+        let reply = call.send().await.unwrap();
         let status = reply.status();
         let text = reply.text().await.unwrap();
         assert!(
