@@ -47,7 +47,7 @@ pub fn assert_demo_passes(package: &str) {
     if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
         return;
     }
-    let report = demo_report(&["--real"], package).unwrap();
+    let report = demo_report(&["--real"], package).unwrap_or_else(|error| panic!("{error:?}"));
     assert_eq!(report["world"], "real");
     assert_eq!(report["ok"], true);
     assert_eq!(report["left_behind"], serde_json::json!([]));
@@ -55,7 +55,7 @@ pub fn assert_demo_passes(package: &str) {
         steps(&report).iter().any(|step| step.contains("refused")),
         "{report}"
     );
-    println!("{}", serde_json::to_string_pretty(&report).unwrap());
+    println!("{report:#}");
 }
 
 fn demo(words: &[&str]) -> Command {

@@ -675,61 +675,64 @@ impl Snapshots for Broken {
     }
 }
 
+/// Flaws of drivers, and a rule that each breaks.
+const BROKEN_RULES: &[(Flaw, &str)] = &[
+    (
+        Flaw::RecreatesAll,
+        "a_repeated_creation_creates_nothing_more",
+    ),
+    (Flaw::FailsEmptyRelease, "a_release_of_nothing_succeeds"),
+    (Flaw::CreatesInPreview, "a_preview_changes_nothing"),
+    (
+        Flaw::CachesLogin,
+        "a_changed_login_applies_to_the_next_call",
+    ),
+    (Flaw::IgnoresSlots, "each_call_holds_a_slot"),
+    (Flaw::HealsAll, "only_the_named_vnfcs_are_replaced"),
+    (Flaw::HealsAll, "a_change_of_size_keeps_the_other_vnfcs"),
+    (Flaw::NeverResizes, "a_change_of_size_keeps_the_other_vnfcs"),
+    (Flaw::CreatesInPlan, "a_plan_changes_nothing"),
+    (Flaw::IgnoresSlots, "a_plan_changes_nothing"),
+    (Flaw::HealsAll, "a_plan_of_what_exists_keeps_everything"),
+    (Flaw::HealsAll, "what_a_plan_says_happens"),
+    (
+        Flaw::NeverResizes,
+        "what_a_plan_says_of_another_size_happens",
+    ),
+    (
+        Flaw::NeverResizes,
+        "a_change_of_links_connects_vnfcs_to_others_and_back",
+    ),
+    (Flaw::LogsSecrets, "no_secret_is_revealed"),
+    (Flaw::NeverStops, "a_stopped_instance_is_started_again"),
+    (Flaw::StopsAll, "a_single_vnfc_is_stopped"),
+    (Flaw::Starts, "a_change_leaves_a_stopped_instance_stopped"),
+    (Flaw::StoresNothing, "an_instance_returns_to_a_stored_state"),
+    (
+        Flaw::StoresNothing,
+        "what_a_plan_says_of_a_snapshot_happens",
+    ),
+    (Flaw::NeverReturns, "an_instance_returns_to_a_stored_state"),
+    (Flaw::KeepsSnapshots, "a_snapshot_outlives_its_instance"),
+    (Flaw::KeepsLinks, "a_link_is_created_once_and_deleted"),
+    (
+        Flaw::KeepsLinks,
+        "an_interrupted_link_is_completed_or_deleted",
+    ),
+    (Flaw::DeletesAllLinks, "a_link_is_created_once_and_deleted"),
+    (
+        Flaw::CreatesVolumes,
+        "an_empty_volume_is_created_once_and_deleted",
+    ),
+    (
+        Flaw::DeletesById,
+        "an_interrupted_empty_volume_is_completed_or_deleted",
+    ),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn contract_detects_broken_infra_drivers() {
-    for (flaw, rule) in [
-        (
-            Flaw::RecreatesAll,
-            "a_repeated_creation_creates_nothing_more",
-        ),
-        (Flaw::FailsEmptyRelease, "a_release_of_nothing_succeeds"),
-        (Flaw::CreatesInPreview, "a_preview_changes_nothing"),
-        (
-            Flaw::CachesLogin,
-            "a_changed_login_applies_to_the_next_call",
-        ),
-        (Flaw::IgnoresSlots, "each_call_holds_a_slot"),
-        (Flaw::HealsAll, "only_the_named_vnfcs_are_replaced"),
-        (Flaw::HealsAll, "a_change_of_size_keeps_the_other_vnfcs"),
-        (Flaw::NeverResizes, "a_change_of_size_keeps_the_other_vnfcs"),
-        (Flaw::CreatesInPlan, "a_plan_changes_nothing"),
-        (Flaw::IgnoresSlots, "a_plan_changes_nothing"),
-        (Flaw::HealsAll, "a_plan_of_what_exists_keeps_everything"),
-        (Flaw::HealsAll, "what_a_plan_says_happens"),
-        (
-            Flaw::NeverResizes,
-            "what_a_plan_says_of_another_size_happens",
-        ),
-        (
-            Flaw::NeverResizes,
-            "a_change_of_links_connects_vnfcs_to_others_and_back",
-        ),
-        (Flaw::LogsSecrets, "no_secret_is_revealed"),
-        (Flaw::NeverStops, "a_stopped_instance_is_started_again"),
-        (Flaw::StopsAll, "a_single_vnfc_is_stopped"),
-        (Flaw::Starts, "a_change_leaves_a_stopped_instance_stopped"),
-        (Flaw::StoresNothing, "an_instance_returns_to_a_stored_state"),
-        (
-            Flaw::StoresNothing,
-            "what_a_plan_says_of_a_snapshot_happens",
-        ),
-        (Flaw::NeverReturns, "an_instance_returns_to_a_stored_state"),
-        (Flaw::KeepsSnapshots, "a_snapshot_outlives_its_instance"),
-        (Flaw::KeepsLinks, "a_link_is_created_once_and_deleted"),
-        (
-            Flaw::KeepsLinks,
-            "an_interrupted_link_is_completed_or_deleted",
-        ),
-        (Flaw::DeletesAllLinks, "a_link_is_created_once_and_deleted"),
-        (
-            Flaw::CreatesVolumes,
-            "an_empty_volume_is_created_once_and_deleted",
-        ),
-        (
-            Flaw::DeletesById,
-            "an_interrupted_empty_volume_is_completed_or_deleted",
-        ),
-    ] {
+    for &(flaw, rule) in BROKEN_RULES {
         let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();
         assert_eq!(its.len(), 1, "there is no rule `{rule}`");

@@ -87,73 +87,53 @@ async fn an_empty_volume_serves_one_instance_after_another() {
     it.assert_no_volumes("deleted").await;
 }
 
+/// Makes a request one that no VIM could meet.
+type Edit = fn(&mut VolumeSpec);
+
 #[tokio::test]
-async fn what_no_vim_could_have_is_refused_by_name_and_nothing_is_created() {
+async fn what_no_vim_could_have_is_refused_by_name() {
     let it = with_volumes().await;
-    let text = |text: &str| text.to_owned();
-    for (spec, member) in [
-        (
-            VolumeSpec {
-                size_gib: 0,
-                ..spec()
-            },
-            "sizeGib",
-        ),
-        (
-            VolumeSpec {
-                size_gib: u64::MAX,
-                ..spec()
-            },
-            "sizeGib",
-        ),
-        (
-            VolumeSpec {
-                virtual_storage_desc_id: text(""),
-                ..spec()
-            },
-            "virtualStorageDescId",
-        ),
-        (
-            VolumeSpec {
-                virtual_storage_desc_id: text("a\nb"),
-                ..spec()
-            },
-            "virtualStorageDescId",
-        ),
-        (
-            VolumeSpec {
-                volume_type: Some(text("")),
-                ..spec()
-            },
-            "volumeType",
-        ),
-        (
-            VolumeSpec {
-                volume_type: Some("x".repeat(256)),
-                ..spec()
-            },
-            "volumeType",
-        ),
-        (
-            VolumeSpec {
-                volume_type: Some(text("\u{1b}[2J")),
-                ..spec()
-            },
-            "volumeType",
-        ),
-        (
-            VolumeSpec {
-                vim_id: text("none"),
-                ..spec()
-            },
-            "vimId",
-        ),
-    ] {
+    let cases: [(&str, Edit); 8] = [
+        ("sizeGib", |spec| {
+            spec.size_gib = 0;
+        }),
+        ("sizeGib", |spec| {
+            spec.size_gib = u64::MAX;
+        }),
+        ("virtualStorageDescId", |spec| {
+            spec.virtual_storage_desc_id = String::new();
+        }),
+        ("virtualStorageDescId", |spec| {
+            spec.virtual_storage_desc_id = "a\nb".into();
+        }),
+        ("volumeType", |spec| {
+            spec.volume_type = Some(String::new());
+        }),
+        ("volumeType", |spec| {
+            spec.volume_type = Some("x".repeat(256));
+        }),
+        ("volumeType", |spec| {
+            spec.volume_type = Some("\u{1b}[2J".into());
+        }),
+        ("vimId", |spec| {
+            spec.vim_id = "none".into();
+        }),
+    ];
+    for (member, change) in cases {
+        let mut spec = spec();
+        change(&mut spec);
         let refused = it.engine.create_volume(TENANT, spec).await.unwrap_err();
         assert_eq!(refused.why, Why::Unprocessable, "{member}");
         let begins = format!("{member}: ");
         assert!(refused.detail.starts_with(&begins), "{refused}");
     }
+    it.assert_no_volumes("refused").await;
+    assert!(!it.world.calls().contains(&"create_volume".to_owned()));
+}
+
+#[tokio::test]
+async fn a_vim_of_others_or_whose_policy_forbids_it_gets_no_volume() {
+    let it = with_volumes().await;
     let foreign = it.engine.create_volume("mallory", spec()).await;
     let foreign = foreign.unwrap_err();
     assert_eq!(foreign.code.name, "request.unknown-vim", "{foreign}");

@@ -142,19 +142,13 @@ async fn a_link_is_created_for_each_kind_of_vim_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn volumes_are_retained_used_listed_and_deleted() {
-    let volume = json!({"id": "r1", "virtualStorageDescId": "data", "sizeGib": 5, "vimId": "v1", "state": "AVAILABLE",
-        "resourceId": "volume-1", "usedBy": "i1", "vnfInstanceId": "i0", "vnfdId": "d1", "createdAt": "2026-11-28T12:00:00Z"});
+async fn volumes_are_retained_and_used() {
     let task = |name: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{name}");
     let (terminate, instantiate) = (task("terminate"), task("instantiate"));
     let stub = Stub::new([
         (INSTANCES, ok(&json!([instance()]))),
         (&terminate, accepted()),
         (&instantiate, accepted()),
-        ("POST /vnfm/v1/volumes", ok(&volume)),
-        ("GET /vnfm/v1/volumes", ok(&json!([volume]))),
-        ("GET /vnfm/v1/volumes/r1", ok(&volume)),
-        ("DELETE /vnfm/v1/volumes/r1", ok(&Value::Null)),
     ])
     .await;
     let sent = || stub.requests().last().unwrap().body.clone();
@@ -186,6 +180,20 @@ async fn volumes_are_retained_used_listed_and_deleted() {
     assert_eq!(ended.code, 0, "{}", ended.messages);
     let params = json!({"size": 1, "vnfm_reuse_volumes": ["r1"]});
     assert_eq!(sent()["additionalParams"], params);
+}
+
+#[tokio::test]
+async fn volumes_are_created_listed_and_deleted() {
+    let volume = json!({"id": "r1", "virtualStorageDescId": "data", "sizeGib": 5, "vimId": "v1", "state": "AVAILABLE",
+        "resourceId": "volume-1", "usedBy": "i1", "vnfInstanceId": "i0", "vnfdId": "d1", "createdAt": "2026-11-28T12:00:00Z"});
+    let stub = Stub::new([
+        ("POST /vnfm/v1/volumes", ok(&volume)),
+        ("GET /vnfm/v1/volumes", ok(&json!([volume]))),
+        ("GET /vnfm/v1/volumes/r1", ok(&volume)),
+        ("DELETE /vnfm/v1/volumes/r1", ok(&Value::Null)),
+    ])
+    .await;
+    let sent = || stub.requests().last().unwrap().body.clone();
     let create = [
         "volume",
         "create",

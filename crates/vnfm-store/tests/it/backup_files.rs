@@ -120,7 +120,13 @@ async fn a_backup_while_files_are_replaced_and_deleted_has_only_whole_files() {
     seed(&store, &["i1"]).await;
     let folders = folders_with_package(data);
     for number in 0..20 {
-        put(&folders.files, "i1", &format!("{number}.enc"), &[1; 50_000]).await;
+        put(
+            &folders.files,
+            "i1",
+            &format!("{number}.enc"),
+            &vec![1; 50_000],
+        )
+        .await;
     }
     let changing = {
         let files = folders.files.clone();

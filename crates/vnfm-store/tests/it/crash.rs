@@ -338,7 +338,13 @@ async fn a_killed_restore_is_complete_or_undone_at_the_next_start() {
         let add = Change::AddInstance(instance(id));
         store.write(None, vec![add]).await.unwrap();
         for file in 0..8 {
-            put(&from.files, "one", &format!("{id}-{file}"), &[1; 60_000]).await;
+            put(
+                &from.files,
+                "one",
+                &format!("{id}-{file}"),
+                &vec![1; 60_000],
+            )
+            .await;
         }
         let file = home.folder.path().join(format!("{id}.backup"));
         store.backup(&from, &file, at()).await.unwrap();
