@@ -11,7 +11,7 @@
 //! | what everything holds | [`lcm::Context`], drivers, running operations, stored files, refusals |
 //! | what the engine needs | [`ports`], [`query`], [`Deployment`], limits |
 //!
-//! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
+//! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::step_runner`] (how a step is run,
 //! retried, undone, resumed), [`ports`] (what the engine needs from its environment).
 //!
 //! The engine owns no runtime: the embedder awaits [`Engine::drive`] wherever it likes. Dropping that future is
