@@ -109,6 +109,11 @@ impl Engine {
         let is_gone =
             !error.is_unavailable() && volumes.delete_volume(&vim.call(), volume).await.is_ok();
         let refusal = Refusal::unprocessable(error);
+        let why = match refusal.why {
+            Why::Broken => Why::Unavailable, // broken is the VIM, not this server
+            other => other,
+        };
+        let refusal = Refusal { why, ..refusal };
         if is_gone {
             self.remove_volume(record).await?;
             return Ok(refusal);
@@ -140,6 +145,7 @@ impl Engine {
         }
         let why = match refusal.why {
             Why::Unprocessable => Why::Conflict,
+            Why::Broken => Why::Unavailable,
             other => other,
         };
         Err(Refusal { why, ..refusal })

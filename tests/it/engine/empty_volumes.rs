@@ -19,6 +19,12 @@ const REFUSED: Code = Code {
     means: "the VIM refuses the call",
     next: "do not inject it",
 };
+const BROKEN: Code = Code {
+    name: "test.broken",
+    kind: ErrorKind::Broken,
+    means: "the VIM breaks its API",
+    next: "do not inject it",
+};
 
 fn spec() -> VolumeSpec {
     VolumeSpec {
@@ -165,6 +171,19 @@ async fn a_vim_that_refuses_leaves_neither_record_nor_volume() {
         );
         it.assert_no_volumes("refused").await;
     }
+}
+
+#[tokio::test]
+async fn a_vim_that_breaks_its_api_is_unavailable_and_no_error_of_the_server() {
+    let it = with_volumes().await;
+    let failing = || it.world.failing.lock().unwrap();
+    failing().insert("create_volume", (1, &BROKEN));
+    let failed = it.create_volume().await.unwrap_err();
+    assert_eq!(
+        (failed.why, failed.code.name),
+        (Why::Unavailable, "test.broken")
+    );
+    it.assert_no_volumes("not created").await;
 }
 
 #[tokio::test]
