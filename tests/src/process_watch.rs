@@ -35,7 +35,7 @@ pub struct Observations {
 }
 
 impl Observations {
-    /// At most one `kubeadm` ran on each host at a time, and each of three hosts joined once.
+    /// No two `kubeadm` ran on a host at a time; one host ran `kubeadm init` and two ran `kubeadm join`, each once.
     ///
     /// # Panics
     /// If that is not so.

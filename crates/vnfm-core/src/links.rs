@@ -102,7 +102,7 @@ impl Engine {
                 if !may_pass && links.delete_link(&vim.call(), &record.link).await.is_ok() {
                     self.remove_link(&record).await?;
                 }
-                Err(Refusal::unprocessable(error))
+                Err(Refusal::of_vim(error))
             }
         }
     }
@@ -144,7 +144,7 @@ impl Engine {
             let put = Change::PutLink(Box::new(record));
             self.store().write(None, vec![put]).await?;
         }
-        let refusal = Refusal::unprocessable(error);
+        let refusal = Refusal::of_vim(error);
         let why = match refusal.why {
             Why::Unprocessable => Why::Conflict,
             other => other,

@@ -84,6 +84,18 @@ impl Refusal {
         refusal
     }
 
+    /// A call that a VIM refuses (422). One that breaks its API is unavailable: this server is not broken.
+    pub(crate) fn of_vim(error: PortError) -> Self {
+        let refusal = Self::unprocessable(error);
+        match refusal.why {
+            Why::Broken => Self {
+                why: Why::Unavailable,
+                ..refusal
+            },
+            _ => refusal,
+        }
+    }
+
     /// The hint, or else the code's.
     pub fn next(&self) -> &str {
         self.hint.as_deref().unwrap_or(self.code.next)

@@ -32,7 +32,7 @@ impl Engine {
     /// # Errors
     ///
     /// `Unprocessable` if the VIM cannot have it, with the VIM's message, and then nothing is left; `Unavailable` if the VIM
-    /// does not respond: then the volume stays `CREATING` until it is deleted.
+    /// does not respond, and then the volume stays `CREATING` until it is deleted, or if it breaks its API.
     pub async fn create_volume(
         &self,
         tenant: &str,
@@ -108,12 +108,7 @@ impl Engine {
         let volume = &record.volume;
         let is_gone =
             !error.is_unavailable() && volumes.delete_volume(&vim.call(), volume).await.is_ok();
-        let refusal = Refusal::unprocessable(error);
-        let why = match refusal.why {
-            Why::Broken => Why::Unavailable, // broken is the VIM, not this server
-            other => other,
-        };
-        let refusal = Refusal { why, ..refusal };
+        let refusal = Refusal::of_vim(error);
         if is_gone {
             self.remove_volume(record).await?;
             return Ok(refusal);
@@ -130,8 +125,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Conflict`, with the instance that uses it, or if the VIM refuses; `Unavailable` if the VIM does not respond: then the
-    /// volume stays `DELETING`.
+    /// `Conflict`, with the instance that uses it, or if the VIM refuses; `Unavailable` if the VIM does not respond or breaks
+    /// its API: then the volume stays `DELETING`.
     pub async fn delete_volume(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
         let record = self.store().volume(tenant, id).await?;
         self.set_volume_state(&record, VolumeState::Deleting)
@@ -145,7 +140,6 @@ impl Engine {
         }
         let why = match refusal.why {
             Why::Unprocessable => Why::Conflict,
-            Why::Broken => Why::Unavailable,
             other => other,
         };
         Err(Refusal { why, ..refusal })
@@ -183,7 +177,7 @@ impl Engine {
             return Ok(None);
         };
         let deleted = volumes.delete_volume(&vim.call(), volume).await;
-        Ok(deleted.err().map(Refusal::unprocessable))
+        Ok(deleted.err().map(Refusal::of_vim))
     }
 }
 

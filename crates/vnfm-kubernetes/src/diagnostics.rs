@@ -87,8 +87,8 @@ pub(crate) fn is_mounted(cache: &ObjectCache, namespace: &str, claim: &str) -> b
         .any(|pod| mounted(pod).any(|mounted| mounted == claim))
 }
 
-/// The first claim of a pod that is not bound, and why. The claims of a `StatefulSet` are no objects of the package, so nothing
-/// else tells about them.
+/// The first claim of a pod that is not bound, and why. The claims of a `StatefulSet` are no objects of the package, so no
+/// other message names them.
 fn unbound_claim(cache: &ObjectCache, namespace: &str, pod: &Value) -> Option<String> {
     mounted(pod).find_map(|name| {
         let mut claims = cache.all(CLAIM);

@@ -202,7 +202,7 @@ async fn wait_until_bound(
     }
 }
 
-/// The message of the last warning event about the claim; `None` if there is none, or events cannot be read.
+/// The message of the newest `Warning` event about the claim; `None` without one, or without the right to list events.
 async fn last_warning(session: &Session<'_>, claim: &Target) -> Option<String> {
     let resource = core("Event", "events");
     let events = objects(session, &resource, claim.namespace.as_deref(), "").await;

@@ -41,7 +41,7 @@ impl Scalable {
         created.map(|record| record.volume)
     }
 
-    /// The only record.
+    /// The record of the volume, of which there must be exactly one.
     async fn the_record(&self) -> RetainedVolume {
         let [record] = <[_; 1]>::try_from(self.records().await).unwrap();
         record
@@ -93,7 +93,7 @@ async fn an_empty_volume_serves_one_instance_after_another() {
     it.assert_no_volumes("deleted").await;
 }
 
-/// Makes a request one that no VIM could meet.
+/// Changes a request into one that no VIM can meet.
 type Edit = fn(&mut VolumeSpec);
 
 #[tokio::test]
@@ -184,6 +184,13 @@ async fn a_vim_that_breaks_its_api_is_unavailable_and_no_error_of_the_server() {
         (Why::Unavailable, "test.broken")
     );
     it.assert_no_volumes("not created").await;
+    let volume = it.create_volume().await.unwrap();
+    failing().insert("delete_volume", (1, &BROKEN));
+    let failed = it.delete_volume(&volume.id).await.unwrap_err();
+    assert_eq!(failed.why, Why::Unavailable);
+    assert_eq!(it.the_record().await.state, VolumeState::Deleting);
+    it.delete_volume(&volume.id).await.unwrap();
+    it.assert_no_volumes("deleted").await;
 }
 
 #[tokio::test]

@@ -21,6 +21,12 @@ const REFUSED: Code = Code {
     means: "the VIM refuses the call",
     next: "do not inject it",
 };
+const BROKEN: Code = Code {
+    name: "test.broken",
+    kind: ErrorKind::Broken,
+    means: "the VIM breaks its API",
+    next: "do not inject it",
+};
 
 #[async_trait]
 impl Links for CountedVim {
@@ -350,6 +356,21 @@ async fn a_refusal_of_the_vim_leaves_nothing() {
     assert_eq!(it.delete_link(&link).await.unwrap_err().why, Why::Conflict);
     let known = it.store.link(TENANT, "shared").await.unwrap().link;
     assert_eq!(known, link);
+}
+
+#[tokio::test]
+async fn a_vim_that_breaks_its_api_is_unavailable_and_no_error_of_the_server() {
+    let it = Scalable::new().await;
+    it.fail("create_link", &BROKEN);
+    let failed = it.engine.create_link(TENANT, spec("shared")).await;
+    assert_eq!(failed.unwrap_err().why, Why::Unavailable);
+    assert!(it.store.link(TENANT, "shared").await.is_err());
+    let link = it.link("shared").await;
+    it.fail("delete_link", &BROKEN);
+    let failed = it.delete_link(&link).await.unwrap_err();
+    assert_eq!(failed.why, Why::Unavailable);
+    it.delete_link(&link).await.unwrap();
+    assert_eq!(it.vim.0.networks(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! simulated   the entire workspace: unit tests, contracts, the demo scenario in the simulated world; needs only Rust
 //! real        test programs called `live`: real OpenStack, hosts and Kubernetes; these are installed and started
 //!             first, and stopped afterwards if they did not run before
-//! long        test programs called `long`: one to two hours on the same systems; runs only if it is named
+//! long        test programs called `long`: what takes longest on the same systems; runs only if it is named
 //! ```
 //! The first two run in parallel, because the real tests mostly wait. A test that cannot run prints `skipped: REASON` and is counted
 //! as skipped. A tier that cannot run reports the reasons. With `VNFM_REQUIRE_LIVE=1` both are failures. A failed test is
@@ -55,7 +55,7 @@ pub(crate) enum Tier {
     Simulated,
     /// Needs root, cgroup v1, Debian 12, and Go or the Kubernetes binaries.
     Real,
-    /// As `real`, and takes one to two hours.
+    /// As `real`, for what takes longest.
     Long,
 }
 
