@@ -8,7 +8,9 @@
 //! [`CASES`] names what each sample has on these hosts, or what they lack for it; `vnfd-samples/README.md` repeats it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -21,6 +23,8 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
 /// The sample that brings up the cluster.
 const CLUSTER: &str = "vnf-a-k8s-cluster";
+/// How many cases run at a time: with all of them, a slow machine misses the deadlines of hooks.
+const PARALLEL: usize = 6;
 /// How long the cluster may take to delete what a terminated sample had.
 const DELETED: Duration = Duration::from_mins(1);
 
@@ -210,7 +214,7 @@ fn instantiate_cluster(testbed: &Testbed, cluster: &HelmCluster) -> String {
     testbed.assert_a_up(3)
 }
 
-/// Runs all cases in parallel; the names of those that failed.
+/// Runs all cases; the names of those that failed.
 fn run_all(testbed: &Testbed, cluster: &HelmCluster, vim: &str) -> Vec<String> {
     let samples: BTreeSet<_> = CASES.iter().map(|case| case.sample).collect();
     let packages: BTreeMap<_, _> = samples
@@ -222,16 +226,20 @@ fn run_all(testbed: &Testbed, cluster: &HelmCluster, vim: &str) -> Vec<String> {
         Instance::create(testbed, cluster, (case, &packages[case.sample], name))
     });
     let instances: Vec<_> = instances.collect();
+    let (waiting, failed) = (Mutex::new(instances.iter()), Mutex::new(Vec::new()));
+    let run_next = || {
+        while let Some(instance) = { waiting.lock().unwrap().next() } {
+            if catch_unwind(AssertUnwindSafe(|| instance.run(vim))).is_err() {
+                failed.lock().unwrap().push(instance.name.clone());
+            }
+        }
+    };
     std::thread::scope(|scope| {
-        let running: Vec<_> = instances
-            .iter()
-            .map(|instance| (instance, scope.spawn(|| instance.run(vim))))
-            .collect();
-        let failed = running
-            .into_iter()
-            .filter_map(|(instance, thread)| thread.join().is_err().then_some(instance));
-        failed.map(|instance| instance.name.clone()).collect()
-    })
+        for _ in 0..PARALLEL {
+            scope.spawn(run_next);
+        }
+    });
+    failed.into_inner().unwrap()
 }
 
 /// An instance of a sample.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::live::neighbour;
 use crate::programs::{program, until};
+use crate::real::Real;
 use crate::sources;
 
 /// Limit until the demo prints a cue.
@@ -44,9 +44,7 @@ pub fn demo_report(options: &[&str], package: &str) -> Result<Value> {
 /// # Panics
 /// If it fails or leaves something behind.
 pub fn assert_demo_passes(package: &str) {
-    if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
-        return;
-    }
+    let Some(real) = Real::find() else { return };
     let report = demo_report(&["--real"], package).unwrap_or_else(|error| panic!("{error:?}"));
     assert_eq!(report["world"], "real");
     assert_eq!(report["ok"], true);
@@ -56,6 +54,7 @@ pub fn assert_demo_passes(package: &str) {
         "{report}"
     );
     println!("{report:#}");
+    real.wait_until_clean();
 }
 
 fn demo(words: &[&str]) -> Command {

@@ -1,9 +1,13 @@
 //! The real cloud and hosts of a test, which must leave them as empty as it found them.
+//!
+//! One test at a time uses them. While it runs, it holds a lock on a file that lists the resources that existed before: a
+//! killed test leaves that list, and the next one deletes what is not on it.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
 use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +24,7 @@ pub struct Real {
     /// Folder of the hosts.
     pub hosts: PathBuf,
     before: BTreeSet<String>,
+    list: List,
 }
 
 impl Real {
@@ -29,12 +34,30 @@ impl Real {
             neighbour("VNFM_LIVE_OPENSTACK")?,
             neighbour("VNFM_LIVE_HOSTS")?,
         );
-        let before = Cloud::login(&clouds).inventory(&hosts);
-        Some(Self {
+        let list = List::lock(&clouds);
+        let cloud = Cloud::login(&clouds);
+        let mut real = Self {
+            before: list.read().unwrap_or_else(|| cloud.inventory(&hosts)),
             clouds,
             hosts,
-            before,
-        })
+            list,
+        };
+        real.delete_leftovers();
+        real.before = cloud.inventory(&real.hosts);
+        real.list.write(&real.before);
+        Some(real)
+    }
+
+    /// Deletes what a killed test left: it exhausts the project's quota, and its hosts have the names of the next ones.
+    fn delete_leftovers(&self) {
+        let left = self.new_resources();
+        if !left.is_empty() {
+            println!("a killed test left {left:#?}");
+            self.cloud().delete_stacks(&self.before);
+            until("the leftovers are deleted", Duration::from_mins(3), || {
+                self.new_resources().is_empty().then_some(())
+            });
+        }
     }
 
     /// A server with the cloud registered.
@@ -80,6 +103,42 @@ impl Drop for Real {
         if std::thread::panicking() {
             self.cloud().delete_stacks(&self.before);
         }
+        self.list.remove();
+    }
+}
+
+/// The resources that existed before the running test.
+#[derive(Debug)]
+struct List {
+    path: PathBuf,
+    /// Never written: its lock ends with the process.
+    _lock: File,
+}
+
+impl List {
+    /// Waits until no other test uses the systems.
+    fn lock(clouds: &Path) -> Self {
+        let lock = File::create(clouds.with_extension("lock")).unwrap();
+        lock.lock().unwrap();
+        Self {
+            path: clouds.with_extension("before-test"),
+            _lock: lock,
+        }
+    }
+
+    /// What a killed test left; `None` if the last one ended.
+    fn read(&self) -> Option<BTreeSet<String>> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        Some(text.lines().map(str::to_owned).collect())
+    }
+
+    fn write(&self, resources: &BTreeSet<String>) {
+        let lines: Vec<_> = resources.iter().map(String::as_str).collect();
+        fs::write(&self.path, lines.join("\n")).unwrap();
+    }
+
+    fn remove(&self) {
+        let _ = fs::remove_file(&self.path); // the cloud may have been stopped
     }
 }
 
