@@ -161,7 +161,7 @@ impl Engine {
 
 /// 409 if the VIM refuses: the request itself is in order.
 fn not_deleted(error: PortError) -> Refusal {
-    let refusal = Refusal::unprocessable(error);
+    let refusal = Refusal::of_vim(error);
     let why = match refusal.why {
         Why::Unprocessable => Why::Conflict,
         other => other,

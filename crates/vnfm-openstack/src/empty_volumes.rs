@@ -15,6 +15,7 @@ use crate::keystone_login::{Cloud, Service};
 use crate::retained_volumes::RETAINED;
 use crate::retries::Waiter;
 use crate::snapshots::INSTALLATION;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 use vnfm_core::ports::{FoundVolume, PortError, VimCall, Waited};
@@ -22,6 +23,8 @@ use vnfm_types::RetainedVolume;
 
 /// Requests for one volume to a Cinder that fails.
 const MAX_REQUESTS: u32 = 3;
+/// Time for these requests together: a client of the server waits meanwhile. A volume that Cinder has accepted may take longer.
+const REQUESTS_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
 /// From this version on, Cinder tells project members why a volume is in error.
 const MESSAGES: &str = "volume 3.5";
 
@@ -32,6 +35,14 @@ struct Message {
     user_message: String,
 }
 
+/// The requests for one volume so far.
+#[derive(Default)]
+struct Requests {
+    count: u32,
+    /// No request lasts longer; set by the first one.
+    until: Option<Timestamp>,
+}
+
 /// Creates the volume unless it exists, and waits until it is available.
 pub(crate) async fn create(
     cx: &VimCall<'_>,
@@ -40,7 +51,7 @@ pub(crate) async fn create(
 ) -> Result<FoundVolume, PortError> {
     let action = format!("create volume `{}`", volume.id);
     let mut waiter = Waiter::for_login(cx, &action).late(&VOLUME_LATE);
-    let mut requests = 0;
+    let mut requests = Requests::default();
     loop {
         let step = step((cx, cloud), volume, (&action, &mut requests));
         match waiter.attempt(step).await? {
@@ -71,12 +82,22 @@ fn name_of(volume: &RetainedVolume) -> String {
 async fn step(
     (cx, cloud): (&VimCall<'_>, &Cloud<'_>),
     volume: &RetainedVolume,
-    (action, requests): (&str, &mut u32),
+    (action, requests): (&str, &mut Requests),
 ) -> Result<Waited<FoundVolume>, PortError> {
     let Some(found) = find((cx, cloud), volume).await? else {
-        *requests += 1;
-        return match request((cx, cloud), volume, action).await {
-            Err(error) if error.is_unavailable() && *requests < MAX_REQUESTS => {
+        let latest = cloud.clock.now().saturating_add(REQUESTS_TIMEOUT);
+        let until = *requests.until.get_or_insert(latest.unwrap_or_default());
+        requests.count += 1;
+        let limited = Cloud {
+            deadline: cloud.deadline.min(until),
+            ..*cloud
+        };
+        return match request((cx, &limited), volume, action).await {
+            Err(error)
+                if error.is_unavailable()
+                    && requests.count < MAX_REQUESTS
+                    && cloud.clock.now() < until =>
+            {
                 Ok(Waited::NotYet(error.to_string()))
             }
             requested => requested.map(|()| Waited::NotYet(format!("{action}: requested"))),

@@ -22,12 +22,6 @@ const REFUSED: Code = Code {
     means: "the test refused",
     next: "nothing",
 };
-const BROKEN: Code = Code {
-    name: "test.broken",
-    kind: ErrorKind::Broken,
-    means: "the test broke",
-    next: "nothing",
-};
 
 fn policy(retries: u32, then: AfterRetries) -> OnFailure {
     OnFailure {

@@ -23,6 +23,13 @@ pub(super) const INJECTED: Code = Code {
     next: "nothing",
 };
 
+pub(super) const BROKEN: Code = Code {
+    name: "test.broken",
+    kind: ErrorKind::Broken,
+    means: "the VIM breaks its API",
+    next: "do not inject it",
+};
+
 /// The environment of an engine, which outlives it, and the switches of the test.
 #[derive(Default)]
 pub(crate) struct FakeWorld {

@@ -21,12 +21,6 @@ const REFUSED: Code = Code {
     means: "the VIM refuses the call",
     next: "do not inject it",
 };
-const BROKEN: Code = Code {
-    name: "test.broken",
-    kind: ErrorKind::Broken,
-    means: "the VIM breaks its API",
-    next: "do not inject it",
-};
 
 #[async_trait]
 impl Links for CountedVim {

@@ -2,7 +2,7 @@
 
 use super::fakes::*;
 use super::faults::{prepare, requests};
-use super::scale::CountedVim;
+use super::scale::{CountedVim, Scalable, out};
 use super::setup::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use vnfm::memory::MemoryVim;
 use vnfm_core::lcm::{Begin, Operation, Requires};
 use vnfm_core::ports::{InstanceRecord, PlannedResource, ResourceAction, StepStatus, Store};
 use vnfm_core::query::Query;
-use vnfm_core::{Engine, Plan, Refusal, to_json};
+use vnfm_core::{Engine, Plan, Refusal, Why, to_json};
 use vnfm_types::LcmOperationState::Completed;
 use vnfm_types::LcmOperationType::{self, ChangeVnfpkg, Heal, Instantiate, ModifyInfo, Terminate};
 
@@ -324,4 +324,18 @@ async fn a_skipped_hook_is_not_planned() {
     assert_eq!(plan.unknown.len(), 1, "{:?}", plan.unknown);
     let audit = it.engine.audit(TENANT, 0, 10).await.unwrap();
     assert!(audit.is_empty(), "a plan is no override: {audit:?}");
+}
+
+#[tokio::test]
+async fn a_vim_that_breaks_its_api_is_unavailable_and_no_error_of_the_server() {
+    let it = Scalable::new().await;
+    let (scale, body) = out("clients", 1);
+    it.world.fail("plan", 1, &BROKEN);
+    let failed = planned(&it.engine, scale, &it.id, &body).await;
+    assert_eq!(failed.unwrap_err().why, Why::Unavailable);
+    it.world.fail("check", 1, &BROKEN);
+    let failed = it.engine.check_vim(TENANT, CLOUD).await;
+    assert_eq!(failed.unwrap_err().why, Why::Unavailable);
+    planned(&it.engine, scale, &it.id, &body).await.unwrap();
+    it.engine.check_vim(TENANT, CLOUD).await.unwrap();
 }

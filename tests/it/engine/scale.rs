@@ -54,6 +54,7 @@ impl InfraDriver for CountedVim {
         cx: &VimCall<'_>,
         change: &ResourceChange<'_>,
     ) -> Result<ResourcePlan, PortError> {
+        self.1.call("plan", |_| ()).await?;
         self.0.plan(cx, change).await
     }
     async fn converge(

@@ -72,7 +72,7 @@ impl Engine {
         driver
             .capabilities(&vim, tenant)
             .await
-            .map_err(Refusal::unprocessable)
+            .map_err(Refusal::of_vim)
     }
 
     /// Compares a package with one VIM, or with all that the tenant may use and `is_visible` accepts by id.

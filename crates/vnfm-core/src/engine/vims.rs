@@ -138,7 +138,7 @@ impl Engine {
             .for_vim(&record.vim.vim_type)
             .map_err(Refusal::unprocessable)?;
         let vim = VimHandle::registered(&self.context, &record, tenant, &record.vim.id);
-        let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
+        let report = driver.check(&vim).await.map_err(Refusal::of_vim)?;
         store_report(&self.context, tenant, &vim, &report).await?;
         Ok(report)
     }
@@ -180,7 +180,7 @@ impl Engine {
         self.store().write(None, vec![audit]).await?;
         let vim = VimHandle::registered(&self.context, &record, tenant, &record.vim.id);
         let issued = driver.issue_kubeconfig(&vim, seconds).await;
-        issued.map_err(Refusal::unprocessable)
+        issued.map_err(Refusal::of_vim)
     }
 
     /// The tenant's own VIMs, and those that others share.

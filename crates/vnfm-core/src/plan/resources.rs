@@ -61,7 +61,7 @@ pub(super) async fn plan(
         ..what.clone()
     });
     let planned = planned(context, tried, (&what, other.as_ref()), (&vim, &*driver)).await;
-    let mut planned = planned.map_err(Refusal::unprocessable)?;
+    let mut planned = planned.map_err(Refusal::of_vim)?;
     if let (Some(before), Some(target)) = (before, &tried.target) {
         note_states(&mut planned, before, target);
     }

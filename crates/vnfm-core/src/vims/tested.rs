@@ -45,7 +45,7 @@ impl Candidate<'_> {
             .map_err(Refusal::unprocessable)?;
         let before = old.map(|old| old.vim.id.as_str());
         let vim = VimHandle::inline(context, tenant, before, &name, connection.clone());
-        let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
+        let report = driver.check(&vim).await.map_err(Refusal::of_vim)?;
         let now = context.now();
         Ok(VimRecord {
             tenant: tenant.to_owned(),
