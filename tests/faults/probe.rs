@@ -53,7 +53,7 @@ struct Inner {
     chance: Option<Chance>,
     random_fault: Vec<String>,
     learning: bool,
-    calls_seen: usize,
+    calls_seen: u64,
     armed: bool,
     struck: bool,
     /// Calls in flight to the store and hooks, and to hosts.
@@ -438,7 +438,7 @@ impl Probe {
             Err(error) => return self.inner().error = Some(format!("{error:#}")),
         };
         let mut inner = self.inner();
-        inner.calls_seen += calls.len();
+        inner.calls_seen += calls.len() as u64;
         for call in calls {
             let word = |name: &str| call[name].as_str().unwrap_or_default();
             if matches!(word("neighbour"), "ssh" | "host") {

@@ -37,6 +37,14 @@ pub(crate) fn next_version() -> Option<PathBuf> {
     Some(next)
 }
 
+/// The request of `operate` for an action on the cluster.
+pub(crate) fn action_request(action: &str, params: &Value) -> Value {
+    let mut all = json!({ "cluster_action": action });
+    let own = params.as_object().unwrap().clone();
+    all.as_object_mut().unwrap().extend(own);
+    json!({ "changeStateTo": "STARTED", "additionalParams": all })
+}
+
 /// VNF-A with VNF-B on it, and a client of VNF-B.
 pub(crate) struct Scenario {
     pub(crate) real: Real,
@@ -96,12 +104,7 @@ impl Scenario {
     }
 
     fn act(&self, action: &str, params: &Value) -> Value {
-        let mut all = json!({ "cluster_action": action });
-        all.as_object_mut()
-            .unwrap()
-            .extend(params.as_object().unwrap().clone());
-        let body = json!({ "changeStateTo": "STARTED", "additionalParams": all });
-        self.without_failures(action, "operate", &body)
+        self.without_failures(action, "operate", &action_request(action, params))
     }
 
     /// Gives a host the images that it would pull from a registry.

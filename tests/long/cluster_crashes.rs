@@ -11,7 +11,9 @@ use vnfm_tests::real::Real;
 use vnfm_tests::service_client::Client;
 use vnfm_tests::testbed::{CLUSTER, LONG, Testbed, VNF_A};
 
-use crate::cluster_actions::{HOSTS, PASSPHRASE, Scenario, next_version, upgrade_request};
+use crate::cluster_actions::{
+    HOSTS, PASSPHRASE, Scenario, action_request, next_version, upgrade_request,
+};
 
 const DEATHS: usize = 10;
 /// The minimum number of crash points of each operation that can be repeated: twice the same one.
@@ -64,11 +66,7 @@ fn assert_intact(scenario: &Scenario) {
 
 /// Begins an action on the cluster.
 fn act(testbed: &Testbed, action: &str, params: &Value) -> String {
-    let mut all = json!({ "cluster_action": action });
-    let own = params.as_object().unwrap().clone();
-    all.as_object_mut().unwrap().extend(own);
-    let body = json!({ "changeStateTo": "STARTED", "additionalParams": all });
-    testbed.begin(VNF_A, "operate", &body)
+    testbed.begin(VNF_A, "operate", &action_request(action, params))
 }
 
 /// Begins to restore the newest snapshot of etcd.
@@ -79,13 +77,6 @@ fn restore(testbed: &Testbed) -> String {
     let newest = snapshots.keys().max().unwrap();
     let params = json!({ "etcd_passphrase": PASSPHRASE, "etcd_snapshot": newest });
     act(testbed, "restore", &params)
-}
-
-/// Begins to scale the workers by one.
-fn scale(testbed: &Testbed, way: &str) -> String {
-    let words = ["vnf", "scale", VNF_A, "--aspect", "workers", way];
-    let begun = testbed.server.ctl(&words);
-    begun["vnfLcmOpOccId"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -116,8 +107,8 @@ fn ten_crashes_while_a_cluster_grows_and_shrinks_and_is_healed_and_upgraded() {
     let Some((mut scenario, package)) = begin(folder.path()) else {
         return;
     };
-    let out = |testbed: &Testbed| scale(testbed, "--out");
-    let back = |testbed: &Testbed| scale(testbed, "--in");
+    let out = |testbed: &Testbed| testbed.scale_workers("--out", 1);
+    let back = |testbed: &Testbed| testbed.scale_workers("--in", 1);
     crash_in(&mut scenario, "scale", REPEATED, &[&out, &back]);
     let heal = |testbed: &Testbed| {
         let lost = &vnfcs(testbed)["workerNode-1"];

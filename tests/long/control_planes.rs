@@ -13,6 +13,8 @@ use vnfm_tests::testbed::{CLUSTER, Testbed, VNF_A, VNF_B};
 use vnfm_tests::host::Host;
 use vnfm_tests::real::Real;
 
+use crate::cluster_actions::action_request;
+
 const SAMPLE: &str = "vnf-a-ha-cluster";
 /// An address of the provider network outside its allocation pool.
 const ADDRESS: &str = "10.77.0.252";
@@ -130,10 +132,7 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
 
 /// Runs an action on the cluster.
 fn act(testbed: &Testbed, action: &str, params: &Value) -> Value {
-    let mut all = json!({ "cluster_action": action });
-    let own = params.as_object().unwrap().clone();
-    all.as_object_mut().unwrap().extend(own);
-    let body = json!({ "changeStateTo": "STARTED", "additionalParams": all });
+    let body = action_request(action, params);
     let took = completes(testbed, &testbed.begin(VNF_A, "operate", &body));
     println!("{action}: {:.1} s", took.as_secs_f64());
     testbed.server.ctl(&["vim", "check", CLUSTER]);
@@ -143,11 +142,7 @@ fn act(testbed: &Testbed, action: &str, params: &Value) -> Value {
 /// Scales the workers from two to four, and back.
 fn scale(testbed: &Testbed) {
     for (way, nodes) in [("--out", 7), ("--in", 5)] {
-        let words = [
-            "vnf", "scale", VNF_A, "--aspect", "workers", "--steps", "2", way,
-        ];
-        let op = testbed.server.ctl(&words)["vnfLcmOpOccId"].clone();
-        let took = completes(testbed, op.as_str().unwrap());
+        let took = completes(testbed, &testbed.scale_workers(way, 2));
         println!("{nodes} nodes: {:.1} s", took.as_secs_f64());
         testbed.assert_a_up(nodes);
         let inside = ClusterShell::connect(testbed);

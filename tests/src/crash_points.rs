@@ -114,13 +114,16 @@ impl CrashPlan {
         self.operation += 1;
     }
 
-    /// Kills the hook's process, if it is its turn and a hook runs besides the spare process, else the server.
+    /// Kills the hook's process, if it is its turn and a hook runs besides the spare process, else the server; also if the
+    /// hook has just ended.
     fn crash(&mut self, testbed: &mut Testbed, moment: &Value) {
         let is_hooks_turn = self.hooks_too && self.crashed_at.len() % 2 == 1;
         let hooks = testbed.server.hook_processes();
-        let victim = if is_hooks_turn && hooks.len() > 1 {
-            let kill = Command::new("kill").arg("-KILL").args(&hooks).status();
-            assert!(kill.is_ok(), "{kill:?}");
+        let killed = || {
+            let kill = Command::new("kill").arg("-KILL").args(&hooks).output();
+            kill.unwrap().status.success()
+        };
+        let victim = if is_hooks_turn && hooks.len() > 1 && killed() {
             "hook"
         } else {
             testbed.server.kill();

@@ -106,6 +106,14 @@ impl Testbed {
         text(&self.server.ctl(&words)["vnfLcmOpOccId"])
     }
 
+    /// Begins to scale the workers of VNF-A by `steps`, `--out` or `--in`; the operation id.
+    pub fn scale_workers(&self, way: &str, steps: u32) -> String {
+        let steps = steps.to_string();
+        let scale = ["vnf", "scale", VNF_A, "--aspect", "workers"];
+        let words = [&scale[..], &["--steps", &steps, way]].concat();
+        text(&self.server.ctl(&words)["vnfLcmOpOccId"])
+    }
+
     /// The pods in the record of VNF-B, sorted.
     pub fn recorded_b_pods(&self) -> Vec<String> {
         let instance = self.server.ctl(&["vnf", "show", VNF_B]);

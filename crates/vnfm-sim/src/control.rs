@@ -5,6 +5,7 @@
 //! | `GET /world` | the endpoints of all services |
 //! | `GET /books` | inventory (`stock`), calls, violations |
 //! | `GET /calls?after=N` | the calls with a sequence number above N |
+//! | `GET /calls?last=N` | the last N calls |
 //! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one list of these |
 //! | `GET /files` | every file on every host: `{"host", "path", "content"}`, in base64 |
 //! | `GET /tokens` | every bearer and bootstrap token that a cluster has ever issued |
@@ -146,10 +147,11 @@ impl Service for Control {
                 json!({ "stock": self.books.inventory(), "calls": self.books.calls(), "violations": self.books.violations() })
             }
             (&Method::GET, ["calls"]) => {
-                let after = request
-                    .param("after")
-                    .and_then(|number| number.parse().ok());
-                json!(self.books.calls_after(after.unwrap_or(0)))
+                let number = |name| request.param(name).and_then(|text| text.parse().ok());
+                match number("last") {
+                    Some(count) => json!(self.books.last_calls(count)),
+                    None => json!(self.books.calls_after(number("after").unwrap_or(0))),
+                }
             }
             (&Method::GET, ["left-behind"]) => json!(self.books.left_behind()),
             (&Method::GET, ["violations"]) => json!(self.books.violations()),

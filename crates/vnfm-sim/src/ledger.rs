@@ -204,6 +204,13 @@ impl Ledger {
         self.records().calls.iter().skip(number).cloned().collect()
     }
 
+    /// The last calls, at most `count`, oldest first.
+    pub fn last_calls(&self, count: usize) -> Vec<Call> {
+        let records = self.records();
+        let first = records.calls.len().saturating_sub(count);
+        records.calls[first..].to_vec()
+    }
+
     /// The calls with this name, oldest first.
     pub fn calls_named(&self, call: &str) -> Vec<Call> {
         self.records()
