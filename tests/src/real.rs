@@ -1,7 +1,7 @@
 //! The real cloud and hosts of a test, which must leave them as empty as it found them.
 //!
-//! One test at a time uses them. While it runs, it holds a lock on a file that lists the resources that existed before: a
-//! killed test leaves that list, and the next one deletes what is not on it.
+//! One test at a time uses them: it holds a lock. While it runs, a file lists the resources that existed before: a killed
+//! test leaves that list, and the next one deletes what is not on it.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
@@ -36,14 +36,17 @@ impl Real {
         );
         let list = List::lock(&clouds);
         let cloud = Cloud::login(&clouds);
-        let mut real = Self {
-            before: list.read().unwrap_or_else(|| cloud.inventory(&hosts)),
+        let left = list.read();
+        let was_killed = left.is_some();
+        let real = Self {
+            before: left.unwrap_or_else(|| cloud.inventory(&hosts)),
             clouds,
             hosts,
             list,
         };
-        real.delete_leftovers();
-        real.before = cloud.inventory(&real.hosts);
+        if was_killed {
+            real.delete_leftovers();
+        }
         real.list.write(&real.before);
         Some(real)
     }
@@ -145,4 +148,22 @@ impl List {
 /// A server with the cloud registered by this login, at this log level.
 pub fn testbed_at(clouds: &Path, log: &str) -> Testbed {
     Testbed::new(tempfile::tempdir().unwrap(), clouds, 22, log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeSet, List};
+
+    #[test]
+    fn a_killed_test_leaves_its_list_and_one_that_ended_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let clouds = folder.path().join("clouds.yaml");
+        let before = BTreeSet::from(["network a 1".to_owned(), "stack b 2".to_owned()]);
+        assert_eq!(List::lock(&clouds).read(), None);
+        List::lock(&clouds).write(&before);
+        let next = List::lock(&clouds);
+        assert_eq!(next.read(), Some(before));
+        next.remove();
+        assert_eq!(next.read(), None);
+    }
 }
