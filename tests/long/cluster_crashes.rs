@@ -16,8 +16,9 @@ use crate::cluster_actions::{
 };
 
 const DEATHS: usize = 10;
-/// The minimum number of crash points of each operation that can be repeated: twice the same one.
-const REPEATED: &[usize] = &[6; 2];
+/// Among how many moments of each operation that can be repeated the crash points are drawn: twice the same one. What an operation
+/// does not reach moves to the next.
+const REPEATED: &[usize] = &[16; 2];
 /// The minimum number of crash points of the upgrade, which happens once.
 const ONCE: &[usize] = &[16];
 
@@ -88,8 +89,8 @@ fn ten_crashes_in_each_rotation_backup_and_restore() {
     let none = json!({});
     let passphrase = json!({ "etcd_passphrase": PASSPHRASE });
     for (action, params) in [
-        ("rotate_certificates", &none),
-        ("rotate_login", &none),
+        ("renew_certificates", &none),
+        ("renew_login", &none),
         ("rotate_ca", &none),
         ("backup", &passphrase),
     ] {

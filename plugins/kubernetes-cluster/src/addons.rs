@@ -9,7 +9,8 @@
 //! it. Objects that a new manifest no longer has stay.
 
 use crate::cloud_config;
-use crate::installer::{Installer, KUBECTL};
+use crate::installer::Installer;
+use crate::kubectl::KUBECTL;
 use crate::machine::{FOLDER, Machine, quote};
 use crate::params::AddOn;
 use crate::plan::Plan;

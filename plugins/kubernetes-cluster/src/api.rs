@@ -12,7 +12,7 @@ use vnfm_plugin_sdk::{ErrorKind, HttpRequest};
 
 /// How often in a row a call may fail, and the interval between attempts.
 pub(crate) const MAX_FAILURES: u32 = 40;
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of one call to the API server.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// The standard taint of a node that is off; lets controllers delete its pods and detach its volumes.

@@ -15,7 +15,8 @@
 
 use crate::access::Access;
 use crate::certificates::operation_id;
-use crate::installer::{Installer, KUBECTL, read_ca};
+use crate::installer::{Installer, read_ca};
+use crate::kubectl::KUBECTL;
 use crate::machine::{FOLDER, Machine};
 use crate::plan::{Node, Plan};
 use crate::secrets::ca_hash;

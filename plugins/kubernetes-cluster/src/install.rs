@@ -15,7 +15,7 @@
 //! If one host fails, the others finish first: no work is lost.
 
 use crate::access::Access;
-use crate::installer::{EarlierAttempt, Installer, KUBECTL};
+use crate::installer::{EarlierAttempt, Installer};
 use crate::join::{Joins, NodeBefore};
 use crate::join_tokens::{ControlPlane, TOKENS, control_plane, random_token};
 use crate::machine::{FOLDER, Facts, Machine};
@@ -119,9 +119,8 @@ impl Installer<'_> {
 
     /// Applies the network plugin's manifest.
     async fn network(&self, master: &Machine<'_>) -> Result<(), DriverError> {
-        master
-            .run("cni", &format!("{KUBECTL} apply -f {FOLDER}/cni.yaml"))
-            .await
-            .map(|_| ())
+        let arguments = format!("apply -f {FOLDER}/cni.yaml");
+        let applied = master.kubectl("cni", (&arguments, Secret::default()));
+        applied.await.map(|_| ())
     }
 }

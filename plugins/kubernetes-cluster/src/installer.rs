@@ -1,5 +1,6 @@
 //! The phases that installation and joins share. Each is idempotent: it inspects the host and does what is missing.
 
+use crate::kubectl::KUBECTL;
 use crate::machine::{Facts, Machine, StepState};
 use crate::plan::{Node, Plan};
 use futures::lock::Mutex;
@@ -9,7 +10,6 @@ use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 
 pub(crate) const CA: &str = "/etc/kubernetes/pki/ca.crt";
-pub(crate) const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 const READY_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long one `kubectl wait` for the nodes lasts.
 const READY_WAIT: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@
 //! what is left is removed on both sides: on the host, then in the cluster, for a control-plane node also in etcd.
 
 use crate::config;
-use crate::installer::{CA, EarlierAttempt, Installer, KUBECTL, PARALLEL_HOSTS, first_failure};
+use crate::installer::{CA, EarlierAttempt, Installer, PARALLEL_HOSTS, first_failure};
 use crate::join_tokens::ControlPlane;
 use crate::machine::{FOLDER, Facts, Machine, StepState};
 use crate::members;
@@ -164,8 +164,9 @@ impl Joins<'_> {
 
     async fn delete_node(&self, worker: &Machine<'_>) -> Result<(), DriverError> {
         let name = &worker.node.name;
-        let line = format!("{KUBECTL} delete node {name} --ignore-not-found");
-        self.master.run("join", &line).await.map(|_| ())
+        let arguments = format!("delete node {name} --ignore-not-found");
+        let deletion = self.master.kubectl("join", (&arguments, Secret::default()));
+        deletion.await.map(|_| ())
     }
 
     async fn run_kubeadm(

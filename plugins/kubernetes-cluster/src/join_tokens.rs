@@ -3,7 +3,8 @@
 //! each attempt encrypts the certificates with a new one.
 
 use crate::config;
-use crate::installer::{CA, Installer, KUBECTL, read_ca};
+use crate::installer::{CA, Installer, read_ca};
+use crate::kubectl::KUBECTL;
 use crate::machine::{FOLDER, Machine, StepState};
 use crate::secrets::ca_hash;
 use vnfm_plugin_sdk::prelude::*;
@@ -147,11 +148,10 @@ pub(crate) async fn delete_secrets(
     if names.is_empty() {
         return Ok(());
     }
-    let line = format!(
-        "{KUBECTL} -n kube-system delete --ignore-not-found secret {}",
-        names.join(" ")
-    );
-    master.run("credentials", &line).await.map(|_| ())
+    let names = names.join(" ");
+    let arguments = format!("-n kube-system delete --ignore-not-found secret {names}");
+    let deletion = master.kubectl("credentials", (&arguments, Secret::default()));
+    deletion.await.map(|_| ())
 }
 
 /// A bootstrap token, `[a-z0-9]{6}.[a-z0-9]{16}`, from the kernel's randomness.

@@ -38,6 +38,7 @@ mod install;
 mod installer;
 mod join;
 mod join_tokens;
+mod kubectl;
 mod labels;
 mod logins;
 mod machine;

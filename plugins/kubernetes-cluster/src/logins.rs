@@ -7,7 +7,7 @@
 use crate::access::Access;
 use crate::api::Api;
 use crate::config;
-use crate::installer::{Installer, KUBECTL};
+use crate::installer::Installer;
 use crate::join_tokens::delete_secrets;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -62,13 +62,14 @@ impl Installer<'_> {
 
     /// Waits for the token of a login.
     async fn token(&self, master: &Machine<'_>, number: u32) -> Result<String, DriverError> {
-        let line = format!(
-            "{KUBECTL} -n {} get secret {} -o jsonpath='{{.data.token}}'",
+        let arguments = format!(
+            "-n {} get secret {} -o jsonpath='{{.data.token}}'",
             config::NAMESPACE,
             secret_name(number),
         );
         let look = || async {
-            let token = master.run(PHASE, &line).await?.stdout;
+            let token = master.kubectl(PHASE, (&arguments, Secret::default()));
+            let token = token.await?.stdout;
             Ok(Some(token.trim().to_owned()).filter(|token| !token.is_empty() && token != "null"))
         };
         let condition = "the service account's token";
@@ -86,8 +87,9 @@ impl Installer<'_> {
 
 /// The numbers of the logins that exist, in order.
 async fn logins(master: &Machine<'_>) -> Result<Vec<u32>, DriverError> {
-    let line = format!("{KUBECTL} -n {} get secret -o name", config::NAMESPACE);
-    let names = master.run(PHASE, &line).await?.stdout;
+    let arguments = format!("-n {} get secret -o name", config::NAMESPACE);
+    let listed = master.kubectl(PHASE, (&arguments, Secret::default()));
+    let names = listed.await?.stdout;
     let mut numbers: Vec<_> = names
         .lines()
         .filter_map(|name| number(name.rsplit('/').next()?))
@@ -97,11 +99,8 @@ async fn logins(master: &Machine<'_>) -> Result<Vec<u32>, DriverError> {
 }
 
 async fn apply(master: &Machine<'_>, manifests: String) -> Result<(), DriverError> {
-    let line = format!("{KUBECTL} apply -f -");
-    master
-        .run_with_input(PHASE, &line, Secret::new(manifests))
-        .await
-        .map(|_| ())
+    let applied = master.kubectl(PHASE, ("apply -f -", Secret::new(manifests)));
+    applied.await.map(|_| ())
 }
 
 /// Adds a login, and returns it as that of the VIM.

@@ -4,7 +4,8 @@
 //! added. `etcdctl` runs in etcd's own pod on a control-plane node that responds.
 
 use crate::cluster::names;
-use crate::installer::{Installer, KUBECTL};
+use crate::installer::Installer;
+use crate::kubectl::KUBECTL;
 use crate::machine::Machine;
 use crate::plan::Node;
 use std::collections::BTreeSet;

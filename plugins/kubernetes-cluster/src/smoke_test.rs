@@ -12,7 +12,8 @@
 //! the namespace, for the operator to look at; the next attempt starts with a new one.
 
 use crate::addons::{apply, wait_until_healthy};
-use crate::installer::{Installer, KUBECTL};
+use crate::installer::Installer;
+use crate::kubectl::KUBECTL;
 use crate::machine::Machine;
 use crate::params::SmokeTest;
 use serde_json::{Value, json};

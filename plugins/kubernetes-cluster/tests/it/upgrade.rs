@@ -326,3 +326,20 @@ async fn crash(kill: Kill) -> bool {
     lab.wait_for_pods_of_b(2).await;
     ended.is_none()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_restarts_is_awaited() {
+    let lab = Lab::with_archives().await;
+    let refused = "The connection to the server m1:6443 was refused - did you specify the right host or port?\n";
+    let fault = Fault::Exit {
+        exit: 1,
+        stderr: refused.into(),
+    };
+    lab.faults
+        .add(Rule::new("host.exec", fault).on("kubectl").nth(1, 3));
+    let before = lab.count("m1", "kubectl");
+    lab.upgrade().await.unwrap();
+    lab.assert_upgraded();
+    let calls = lab.count("m1", "kubectl") - before;
+    assert!(calls > 3, "{calls}");
+}
