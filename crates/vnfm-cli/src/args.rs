@@ -37,6 +37,20 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "vnfmctl", version, about, after_help = EXIT_CODES)]
 pub struct Cli {
+    /// The server to use
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Output format; `json` and `yaml` are for scripts
+    #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// What to do, on which kind of resource
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The server to use, and the login there.
+#[derive(Debug, Args)]
+pub struct Connection {
     /// URL of the server [default: the profile's, else `http://127.0.0.1:9890`]
     #[arg(long, global = true, help_heading = GLOBAL, env = "VNFM_SERVER", value_name = "URL")]
     pub server: Option<String>,
@@ -56,12 +70,6 @@ pub struct Cli {
     /// CA certificate that signed the server's certificate, PEM
     #[arg(long, global = true, help_heading = GLOBAL, env = "VNFM_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Output format; `json` and `yaml` are for scripts
-    #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
-    /// What to do, on which kind of resource
-    #[command(subcommand)]
-    pub command: Command,
 }
 
 const GLOBAL: &str = "Global options";
@@ -98,11 +106,42 @@ pub enum Format {
 /// The subcommands: one per kind of resource, or a task of its own.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// One that works without a server
+    #[command(flatten)]
+    Offline(Offline),
+    /// One that uses a server
+    #[command(flatten)]
+    Online(Online),
+}
+
+/// The subcommands that work without a server. They read no profile, so that a broken one can be fixed.
+#[derive(Debug, Subcommand)]
+pub enum Offline {
     /// Check packages for errors and warnings (works offline)
     Lint(Lint),
     /// Scaffold a new VNF package
     #[command(subcommand)]
     New(New),
+    /// Saved servers and logins, in a file that only you can read
+    #[command(subcommand, display_order = 100)]
+    Profile(ProfileCommand),
+    /// Print a shell completion script
+    #[command(display_order = 101)]
+    Completion {
+        /// Shell that the script is for
+        shell: Shell,
+    },
+    /// Write the manual pages of all commands, for packages
+    #[command(hide = true)]
+    Man {
+        /// Existing folder to write to
+        dir: PathBuf,
+    },
+}
+
+/// The subcommands that use the server that the options or the profile name.
+#[derive(Debug, Subcommand)]
+pub enum Online {
     /// Onboard, inspect, sign and download VNF packages
     #[command(subcommand)]
     Package(Package),
@@ -136,9 +175,6 @@ pub enum Command {
     /// Allow, inspect, run and scaffold MgmtDriver plugins
     #[command(subcommand)]
     Plugin(Plugin),
-    /// Saved servers and logins, in a file that only you can read
-    #[command(subcommand)]
-    Profile(ProfileCommand),
     /// Pinned SSH keys of the hosts that hooks log in to
     #[command(subcommand)]
     Hostkey(HostKey),
@@ -179,17 +215,6 @@ pub enum Command {
     /// After `vnfm-server restore`: compare the database with the VIMs and resume operations
     #[command(subcommand)]
     Recovery(Recovery),
-    /// Print a shell completion script
-    Completion {
-        /// Shell that the script is for
-        shell: Shell,
-    },
-    /// Write the manual pages of all commands, for packages
-    #[command(hide = true)]
-    Man {
-        /// Existing folder to write to
-        dir: PathBuf,
-    },
 }
 
 /// Commands for registered VIMs, and for new ones.

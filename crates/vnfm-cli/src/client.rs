@@ -1,6 +1,6 @@
 //! HTTP calls to the server, and their errors with hints and exit codes.
 
-use crate::args::{Cli, ListOptions};
+use crate::args::{Connection, ListOptions};
 pub use crate::failure::{Failure, Outcome, local};
 use crate::profile::{self, Profile, Profiles};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -31,8 +31,8 @@ enum Login {
 impl Login {
     /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else
     /// the login of the profile.
-    fn resolve(cli: &Cli, profile: &Profile) -> Outcome<Option<Self>> {
-        if let Some(token) = &cli.token {
+    fn resolve(connection: &Connection, profile: &Profile) -> Outcome<Option<Self>> {
+        if let Some(token) = &connection.token {
             return Ok(Some(Self::Token(token.clone())));
         }
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -66,13 +66,17 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:9890";
 
 /// The profile to use. If `--server` names a server, the current profile is ignored: its login must not
 /// be sent to another server.
-fn selected_profile(cli: &Cli) -> Outcome<Profile> {
+fn selected_profile(connection: &Connection) -> Outcome<Profile> {
     let all = match profile::file() {
-        Some(_) if cli.server.is_some() && cli.profile.is_none() => return Ok(Profile::default()),
+        Some(_) if connection.server.is_some() && connection.profile.is_none() => {
+            return Ok(Profile::default());
+        }
         Some(file) => Profiles::read(&file)?,
         None => Profiles::default(),
     };
-    Ok(all.select(cli.profile.as_deref())?.unwrap_or_default())
+    Ok(all
+        .select(connection.profile.as_deref())?
+        .unwrap_or_default())
 }
 
 impl Client {
@@ -81,8 +85,8 @@ impl Client {
     /// # Errors
     ///
     /// If the CA certificate or the profiles cannot be read, or the login is incomplete.
-    pub fn new(cli: &Cli) -> Outcome<Self> {
-        let profile = selected_profile(cli)?;
+    pub fn new(connection: &Connection) -> Outcome<Self> {
+        let profile = selected_profile(connection)?;
         let version = (
             HeaderName::from_static("version"),
             HeaderValue::from_static(VERSION),
@@ -90,7 +94,7 @@ impl Client {
         let mut builder = reqwest::Client::builder()
             .no_proxy()
             .default_headers(HeaderMap::from_iter([version]));
-        if let Some(file) = cli.ca.as_ref().or(profile.ca.as_ref()) {
+        if let Some(file) = connection.ca.as_ref().or(profile.ca.as_ref()) {
             let pem = crate::input::file(file)
                 .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
             let authority = reqwest::Certificate::from_pem(&pem).map_err(|error| {
@@ -104,7 +108,10 @@ impl Client {
         let http = builder
             .build()
             .map_err(|error| local(format!("cannot create an HTTP client: {error}")))?;
-        let named = cli.server.as_deref().or(Some(profile.server.as_str()));
+        let named = connection
+            .server
+            .as_deref()
+            .or(Some(profile.server.as_str()));
         let server = named
             .filter(|server| !server.is_empty())
             .unwrap_or(DEFAULT_SERVER);
@@ -112,7 +119,7 @@ impl Client {
         Ok(Self {
             http,
             server,
-            login: Login::resolve(cli, &profile)?,
+            login: Login::resolve(connection, &profile)?,
             plans: false,
         })
     }

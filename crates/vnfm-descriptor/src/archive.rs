@@ -6,7 +6,7 @@
 
 use crate::bytes::{Bytes, Reader};
 use crate::codes;
-use crate::finding::{Finding, Span};
+use crate::finding::{Finding, Findings, Span};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
 use crate::sink::Sink;
@@ -73,12 +73,27 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens a folder, a zip file, or bytes.
+    /// Opens a folder, a zip file, or bytes. A folder has the bytes that [`pack`](crate::pack()) creates.
     pub fn open(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        Archive::open_packed(path, crate::pack::pack, limits, sink)
+    }
+
+    /// Like [`Archive::open`], for whoever reads the files and needs no hash of the archive: a folder is not
+    /// compressed, which takes a fraction of the time.
+    pub fn open_files(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        Archive::open_packed(path, crate::pack::store, limits, sink)
+    }
+
+    fn open_packed(
+        path: &Path,
+        pack: impl Fn(&Path, &Limits) -> Result<Vec<u8>, Findings>,
+        limits: &Limits,
+        sink: &mut Sink,
+    ) -> Option<Self> {
         if !path.is_dir() {
             return Archive::list(Bytes::File(path.into()), limits, sink);
         }
-        match crate::pack::pack(path, limits) {
+        match pack(path, limits) {
             Ok(bytes) => Archive::bytes(bytes.into(), limits, sink),
             Err(findings) => {
                 findings

@@ -21,6 +21,8 @@ use std::thread::Builder;
 
 /// Size of a chunk in bytes: small enough to be in the CPU cache still when it is hashed.
 const CHUNK_SIZE: usize = 128 << 10;
+/// Size of the chunk for a small file, in bytes. The size that an archive states may be wrong.
+const SMALL_CHUNK_SIZE: usize = 8 << 10;
 /// Maximum number of chunks between the two threads.
 const MAX_CHUNKS: usize = 4;
 /// Files of at least this size (bytes) are hashed in a second thread.
@@ -114,6 +116,11 @@ fn verify_entry(
         packed,
         remaining,
         limits,
+        chunk_size: if stated < SMALL_CHUNK_SIZE as u64 {
+            SMALL_CHUNK_SIZE
+        } else {
+            CHUNK_SIZE
+        },
     };
     let (total, hash) = match expected.map(|expected| expected.algorithm) {
         None => (reader.read_all(&mut |chunk| chunk)?, None),
@@ -146,9 +153,9 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn new() -> Self {
+    fn of(size: usize) -> Self {
         Chunk {
-            bytes: vec![0; CHUNK_SIZE],
+            bytes: vec![0; size],
             length: 0,
         }
     }
@@ -163,12 +170,14 @@ struct FileVerifier<'a> {
     /// Bytes that all remaining files together may have.
     remaining: u64,
     limits: &'a Limits,
+    /// Size of the first chunk in bytes.
+    chunk_size: usize,
 }
 
 impl FileVerifier<'_> {
     /// Passes every chunk to `take`, which returns a chunk to fill next; returns the number of bytes.
     fn read_all(self, take: &mut dyn FnMut(Chunk) -> Chunk) -> Result<u64, Finding> {
-        let (mut chunk, mut total) = (Chunk::new(), 0_u64);
+        let (mut chunk, mut total) = (Chunk::of(self.chunk_size), 0_u64);
         loop {
             let read = self.file.read(&mut chunk.bytes);
             chunk.length = read.map_err(|error| broken(self.path, &error))?;
@@ -230,9 +239,9 @@ fn hash_in_thread(reader: FileVerifier<'_>, algorithm: Algorithm) -> Result<Hash
             let _ = full.send(chunk);
             if allocated < MAX_CHUNKS {
                 allocated += 1;
-                return Chunk::new();
+                return Chunk::of(CHUNK_SIZE);
             }
-            empty.recv().unwrap_or_else(|_| Chunk::new())
+            empty.recv().unwrap_or_else(|_| Chunk::of(CHUNK_SIZE))
         });
         drop(full);
         let hashed = thread

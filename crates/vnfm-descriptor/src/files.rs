@@ -40,7 +40,7 @@ impl PackageFiles {
     /// The archive or `TOSCA.meta` cannot be read.
     pub fn open(path: &Path, limits: &Limits) -> Result<(Self, Vec<Finding>), Findings> {
         let mut sink = Sink::default();
-        let read = Archive::open(path, limits, &mut sink).and_then(|archive| {
+        let read = Archive::open_files(path, limits, &mut sink).and_then(|archive| {
             let (meta, expected) = tosca_meta::read(&archive, limits.file_bytes, &mut sink)?;
             archive.verify(&expected, limits, &mut sink);
             Some(Self::new(archive, meta, limits))

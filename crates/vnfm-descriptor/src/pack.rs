@@ -37,6 +37,22 @@ pub fn pack_to(
     limits: &Limits,
     to: &mut (impl Write + Seek),
 ) -> Result<(), Findings> {
+    write(folder, limits, CompressionMethod::Deflated, to)
+}
+
+/// A folder as a zip archive without compression, for whoever only reads its files.
+pub(crate) fn store(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
+    let mut bytes = Cursor::new(Vec::new());
+    write(folder, limits, CompressionMethod::Stored, &mut bytes)?;
+    Ok(bytes.into_inner())
+}
+
+fn write(
+    folder: &Path,
+    limits: &Limits,
+    method: CompressionMethod,
+    to: &mut (impl Write + Seek),
+) -> Result<(), Findings> {
     let mut files = BTreeMap::new();
     let mut sink = Sink::default();
     walk(folder, "", &mut files, &mut sink);
@@ -51,7 +67,7 @@ pub fn pack_to(
     sink.finish()?;
     let mut zip = Zip::new(to);
     for (name, (path, size)) in &files {
-        zip.add(name, CompressionMethod::Deflated, *size, |to| {
+        zip.add(name, method, *size, |to| {
             let mut file = File::open(path).map_err(|error| error.to_string())?;
             io::copy(&mut file, to)
                 .map(drop)

@@ -13,7 +13,7 @@ use vnfm_descriptor::raw::{Archive, Sink, examine};
 /// Lints a folder or an archive.
 pub(crate) fn lint(path: &Path, limits: &Limits) -> Report {
     let mut sink = Sink::default();
-    match Archive::open(path, limits, &mut sink) {
+    match Archive::open_files(path, limits, &mut sink) {
         Some(archive) => lint_archive(&archive, limits, sink),
         None => sink.all_with(CONSEQUENCES).into(),
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use vnfm_cli::args::{Cli, Command, Op, Termination, Vim, Vnf, VnfCommand};
+use vnfm_cli::args::{Cli, Command, Online, Op, Termination, Vim, Vnf, VnfCommand};
 use vnfm_core::ports::{Store, StoreError};
 use vnfm_core::{Engine, Limits, Override, SkipHooks, VimChange};
 use vnfm_tests::sources::root;
@@ -180,10 +180,13 @@ impl Case {
         let command = Cli::try_parse_from(words)
             .unwrap_or_else(|error| panic!("{error}"))
             .command;
+        let Command::Online(command) = command else {
+            panic!("`{command:?}` changes nothing on the server");
+        };
         let name = format!("{}: {command:?}", self.name);
         let engine = &self.engine;
         let outcome = match command {
-            Command::Op(Op::Cancel {
+            Online::Op(Op::Cancel {
                 op,
                 forceful: true,
                 reason,
@@ -192,20 +195,18 @@ impl Case {
                     .cancel_by(TENANT, &op, CancelMode::Forceful, act(reason))
                     .await
             }
-            Command::Op(Op::Fail { op, reason }) => engine.fail_by(TENANT, &op, act(reason)).await,
-            Command::Vnf(VnfCommand::Typed(Vnf::Delete { vnf })) => {
+            Online::Op(Op::Fail { op, reason }) => engine.fail_by(TENANT, &op, act(reason)).await,
+            Online::Vnf(VnfCommand::Typed(Vnf::Delete { vnf })) => {
                 engine.delete(TENANT, &vnf).await
             }
-            Command::Vnf(VnfCommand::Typed(Vnf::Abandon { vnf, reason, force })) => {
+            Online::Vnf(VnfCommand::Typed(Vnf::Abandon { vnf, reason, force })) => {
                 engine.abandon(TENANT, &vnf, force, act(Some(reason))).await
             }
-            Command::Vim(Vim::Register { name, id, .. }) => engine
+            Online::Vim(Vim::Register { name, id, .. }) => engine
                 .register_vim(TENANT, openstack(id, name))
                 .await
                 .map(drop),
-            Command::Vnf(VnfCommand::Typed(Vnf::Terminate(Termination {
-                vnf, common, ..
-            }))) => {
+            Online::Vnf(VnfCommand::Typed(Vnf::Terminate(Termination { vnf, common, .. }))) => {
                 let skip = SkipHooks {
                     hooks: common.skip.hooks,
                     act: act(common.skip.reason),

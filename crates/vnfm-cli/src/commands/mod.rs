@@ -36,7 +36,7 @@ mod volume;
 
 pub use lint::{Linted, file_path};
 
-use crate::args::{Cli, Command, Format};
+use crate::args::{Cli, Command, Format, Offline, Online};
 use crate::client::{Client, Outcome, local, segment};
 use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
@@ -50,53 +50,59 @@ use serde_json::{Value, json};
 /// Those of the command; [`crate::client::Failure`] determines the exit code.
 pub async fn run(cli: Cli) -> Outcome<()> {
     let output = Output(cli.output);
-    let cli = match cli {
-        // Needs no server, so a broken current profile can be fixed.
-        Cli {
-            command: Command::Profile(command),
-            ..
-        } => return profile::run(output, command),
-        cli => cli,
-    };
-    let client = Client::new(&cli)?;
-    if cli.output == Format::Sarif && !matches!(cli.command, Command::Lint(_)) {
+    if cli.output == Format::Sarif && !matches!(cli.command, Command::Offline(Offline::Lint(_))) {
         return Err(local("only `vnfmctl lint` writes SARIF"));
     }
     match cli.command {
-        Command::Lint(args) => lint::run(output, &args),
-        Command::New(args) => new::run(output, &args),
-        Command::Package(command) => package::run(&client, output, command).await,
-        Command::Bundle(command) => bundle::run(&client, output, command).await,
-        Command::Vim(command) => vim::run(&client, output, command).await,
-        Command::Vnf(command) => vnf::run(&client, output, command).await,
-        Command::Cluster(command) => cluster::run(&client, output, command).await,
-        Command::Op(command) => op::run(&client, output, command).await,
-        Command::Snapshot(command) => snapshot::run(&client, output, command).await,
-        Command::Link(command) => link::run(&client, output, command).await,
-        Command::Volume(command) => volume::run(&client, output, command).await,
-        Command::Subscription(command) => subscription::run(&client, output, command).await,
-        Command::Plugin(command) => plugin::run(&client, output, command).await,
-        Command::Profile(command) => profile::run(output, command),
-        Command::Hostkey(command) => hostkey::run(&client, output, command).await,
-        Command::Secrets(command) => secrets::run(&client, output, &command).await,
-        Command::Orphans {
-            forget: Some(id),
-            reason,
-        } => forget(&client, output, &id, reason.as_deref()).await,
-        Command::Orphans { .. } => orphans(&client, output).await,
-        Command::Audit => audit(&client, output).await,
-        Command::Events { after, follow } => events::run(&client, output, after, follow).await,
-        Command::Backup { file } => maintenance::backup(&client, output, &file).await,
-        Command::Prune { dry_run } => maintenance::prune(&client, output, dry_run).await,
-        Command::Recovery(command) => maintenance::recovery(&client, output, command).await,
-        Command::Completion { shell } => {
+        Command::Offline(command) => offline(output, command),
+        Command::Online(command) => {
+            let client = Client::new(&cli.connection)?;
+            online(&client, output, command).await
+        }
+    }
+}
+
+fn offline(output: Output, command: Offline) -> Outcome<()> {
+    match command {
+        Offline::Lint(args) => lint::run(output, &args),
+        Offline::New(args) => new::run(output, &args),
+        Offline::Profile(command) => profile::run(output, command),
+        Offline::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "vnfmctl", &mut script);
             print(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
-        Command::Man { dir } => clap_mangen::generate_to(Cli::command(), &dir)
+        Offline::Man { dir } => clap_mangen::generate_to(Cli::command(), &dir)
             .map_err(|error| local(format!("cannot write to `{}`: {error}", dir.display()))),
+    }
+}
+
+async fn online(client: &Client, output: Output, command: Online) -> Outcome<()> {
+    match command {
+        Online::Package(command) => package::run(client, output, command).await,
+        Online::Bundle(command) => bundle::run(client, output, command).await,
+        Online::Vim(command) => vim::run(client, output, command).await,
+        Online::Vnf(command) => vnf::run(client, output, command).await,
+        Online::Cluster(command) => cluster::run(client, output, command).await,
+        Online::Op(command) => op::run(client, output, command).await,
+        Online::Snapshot(command) => snapshot::run(client, output, command).await,
+        Online::Link(command) => link::run(client, output, command).await,
+        Online::Volume(command) => volume::run(client, output, command).await,
+        Online::Subscription(command) => subscription::run(client, output, command).await,
+        Online::Plugin(command) => plugin::run(client, output, command).await,
+        Online::Hostkey(command) => hostkey::run(client, output, command).await,
+        Online::Secrets(command) => secrets::run(client, output, &command).await,
+        Online::Orphans {
+            forget: Some(id),
+            reason,
+        } => forget(client, output, &id, reason.as_deref()).await,
+        Online::Orphans { .. } => orphans(client, output).await,
+        Online::Audit => audit(client, output).await,
+        Online::Events { after, follow } => events::run(client, output, after, follow).await,
+        Online::Backup { file } => maintenance::backup(client, output, &file).await,
+        Online::Prune { dry_run } => maintenance::prune(client, output, dry_run).await,
+        Online::Recovery(command) => maintenance::recovery(client, output, command).await,
     }
 }
 

@@ -20,6 +20,9 @@ use vnfm_descriptor::Limits;
 /// Interval at which a package is polled until it is onboarded.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The error code of a package with errors.
+const REFUSED: &str = "package.refused";
+
 pub(super) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 const COLUMNS: &[Column] = &[
     ("product", "/vnfProductName"),
@@ -345,21 +348,20 @@ fn from_uri(uri: &str, args: &Onboard) -> Outcome<Value> {
 
 fn not_onboarded(args: &Onboard, problem: &Value) -> Failure {
     let cause = problem["detail"].as_str().unwrap_or("no reason given");
-    if let Some(path) = &args.path {
-        return Failure::Hinted {
-            message: format!("`{}` was not onboarded:\n{cause}", path.display()),
-            hint: format!(
-                "`vnfmctl lint {}` shows the source lines (works offline)",
-                path.display()
-            ),
-        };
-    }
-    let message = format!("the server did not onboard the package at that URI:\n{cause}");
-    match problem["next"].as_str() {
-        Some(next) => Failure::Hinted {
-            message,
-            hint: next.to_owned(),
-        },
+    let message = match &args.path {
+        Some(path) => format!("`{}` was not onboarded:\n{cause}", path.display()),
+        None => format!("the server did not onboard the package at that URI:\n{cause}"),
+    };
+    let lint = || {
+        let path = args.path.as_ref().filter(|_| problem["code"] == REFUSED)?;
+        let path = path.display();
+        Some(format!(
+            "`vnfmctl lint {path}` shows the source lines (works offline)"
+        ))
+    };
+    let next = problem["next"].as_str().map(str::to_owned);
+    match next.or_else(lint) {
+        Some(hint) => Failure::Hinted { message, hint },
         None => local(message),
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies of requests: from a file, and from `NAME=VALUE` on the command line.
 
 use crate::args::TaskOptions;
-use crate::client::{Outcome, local};
+use crate::client::{Failure, Outcome, local};
 use crate::input;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -52,9 +52,35 @@ pub(super) fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// Refuses a body with a placeholder, such as the `@VIM_ID@` of the sample requests: the operation would fail later, or hosts
+/// would get the placeholder as a password.
+pub(super) fn refuse_placeholders(body: &Value) -> Outcome<()> {
+    match placeholder(body) {
+        None => Ok(()),
+        Some(found) => Err(Failure::Hinted {
+            message: format!("the request has the placeholder `{found}`"),
+            hint: "replace it in the file; `--vim` of instantiate and `--param` take precedence over the file".to_owned(),
+        }),
+    }
+}
+
+/// The first text of capitals, digits and `_` between two `@`.
+fn placeholder(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => {
+            let name = text.strip_prefix('@')?.strip_suffix('@')?;
+            let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            (!name.is_empty() && name.chars().all(is_part)).then_some(text)
+        }
+        Value::Array(items) => items.iter().find_map(placeholder),
+        Value::Object(members) => members.values().find_map(placeholder),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::set;
+    use super::{placeholder, set};
     use serde_json::{Value, json};
 
     #[test]
@@ -65,5 +91,18 @@ mod tests {
         }
         assert_eq!(params, json!({"a": {"b": 1, "c": "text"}, "d": [true]}));
         assert!(set(&mut params, "no value").is_err());
+    }
+
+    #[test]
+    fn a_placeholder_is_found_at_any_depth() {
+        let body = json!({"vimConnectionInfo": {"vim1": {"vimId": "@VIM_ID@"}}});
+        assert_eq!(placeholder(&body), Some("@VIM_ID@"));
+        assert_eq!(
+            placeholder(&json!(["a", {"b": "@VNFC_1@"}])),
+            Some("@VNFC_1@")
+        );
+        for text in ["@", "@@", "@name@", "user@HOST@", "@A B@"] {
+            assert_eq!(placeholder(&json!(text)), None, "{text}");
+        }
     }
 }

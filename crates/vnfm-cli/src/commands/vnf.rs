@@ -5,7 +5,9 @@ use crate::args::{
     TaskOptions, Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::request::{object_body, read, request_body, set, task_body};
+use crate::commands::request::{
+    object_body, read, refuse_placeholders, request_body, set, task_body,
+};
 use crate::commands::{package, plan, policy, scaling, snapshot};
 use crate::output::{Column, Output};
 use crate::watch;
@@ -412,6 +414,7 @@ pub(super) async fn begin_on(
     found: &Value,
     begin: BeginRequest,
 ) -> Outcome<()> {
+    refuse_placeholders(&begin.body)?;
     if client.plans() {
         let path = format!("/vnfm/v1/vnf_instances/{}/plan", id_of(found));
         let body = json!({"operation": begin.operation.kind, "request": begin.body});

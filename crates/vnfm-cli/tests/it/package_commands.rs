@@ -279,3 +279,44 @@ async fn the_server_fetches_a_package_with_a_password_from_a_file() {
     let nothing = stub.run(&["package", "onboard"]).await;
     assert_eq!(nothing.code, 2, "{nothing:?}");
 }
+
+#[tokio::test]
+async fn the_hint_of_a_failed_onboarding_follows_from_its_reason() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-b-cnf");
+    let all = "/vnfpkgm/v2/vnf_packages";
+    let lint = format!("hint: `vnfmctl lint {sample}` shows");
+    for (details, expected) in [
+        (
+            json!({"code": "package.refused", "detail": "a finding"}),
+            Some(&*lint),
+        ),
+        (
+            json!({"code": "package.refused", "detail": "in use", "next": "delete it"}),
+            Some("hint: delete it"),
+        ),
+        (
+            json!({"code": "package.not-written", "detail": "the disk is full"}),
+            None,
+        ),
+    ] {
+        let record =
+            json!({"id": "p-1", "onboardingState": "ERROR", "onboardingFailureDetails": details});
+        let stub = Stub::new([
+            (&*format!("POST {all}"), ok(&json!({"id": "p-1"}))),
+            (&*format!("PUT {all}/p-1/package_content"), ok(&json!({}))),
+            (&*format!("GET {all}/p-1"), ok(&record)),
+            (&*format!("DELETE {all}/p-1"), ok(&json!({}))),
+        ])
+        .await;
+        let ended = stub.run(&["package", "onboard", sample]).await;
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(
+            ended.messages.contains(details["detail"].as_str().unwrap()),
+            "{ended:?}"
+        );
+        match expected {
+            Some(hint) => assert!(ended.messages.contains(hint), "{ended:?}"),
+            None => assert!(!ended.messages.contains("hint:"), "{ended:?}"),
+        }
+    }
+}
