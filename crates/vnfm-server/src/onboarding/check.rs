@@ -228,7 +228,7 @@ fn hook_findings(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec
 
 fn vnfd_id_in_use(record: &PackageRecord) -> Problem {
     let vnfd = record.info.vnfd_id.as_deref().unwrap_or_default();
-    not_onboarded(format!(
-        "another package with vnfdId `{vnfd}` is onboarded; delete it first"
-    ))
+    not_onboarded(format!("another package with vnfdId `{vnfd}` is onboarded")).hint(
+        "`vnfmctl package list` shows it; delete it, or give this VNFD another `descriptor_id`",
+    )
 }
