@@ -21,7 +21,7 @@ use crate::testbed::{LONG, Testbed, VNF_A};
 /// Codes of an operation that stopped because the server crashed repeatedly in the same step, last while it ran alone.
 const DIED: [&str; 2] = ["hook.server-died", "op.server-died"];
 /// Code of an operation whose hook's process was killed.
-const HOOK_CRASHED: &str = "plugin.crashed";
+const HOOK_KILLED: &str = "plugin.killed";
 
 /// The points at which the server is killed.
 #[derive(Debug)]
@@ -114,16 +114,17 @@ impl CrashPlan {
         self.operation += 1;
     }
 
-    /// Kills the hook's process, if it is its turn and a hook runs besides the spare process, else the server; also if the
-    /// hook has just ended.
+    /// Kills the processes of hooks, if it is their turn and a hook runs, else the server; also if the hook has just ended.
     fn crash(&mut self, testbed: &mut Testbed, moment: &Value) {
-        let is_hooks_turn = self.hooks_too && self.crashed_at.len() % 2 == 1;
+        let step = moment[1].as_str().unwrap_or_default();
+        let is_hook = step.ends_with("_start") || step.ends_with("_end");
+        let is_hooks_turn = self.hooks_too && is_hook && self.crashed_at.len() % 2 == 1;
         let hooks = testbed.server.hook_processes();
         let killed = || {
             let kill = Command::new("kill").arg("-KILL").args(&hooks).output();
             kill.unwrap().status.success()
         };
-        let victim = if is_hooks_turn && hooks.len() > 1 && killed() {
+        let victim = if is_hooks_turn && !hooks.is_empty() && killed() {
             "hook"
         } else {
             testbed.server.kill();
@@ -167,7 +168,7 @@ impl CrashPlan {
         error: &Value,
     ) {
         let code = error["code"].as_str().unwrap();
-        let is_crash = DIED.contains(&code) || self.hooks_too && code == HOOK_CRASHED;
+        let is_crash = DIED.contains(&code) || self.hooks_too && code == HOOK_KILLED;
         assert!(is_crash, "{error:#}");
         let names_plugin = error["detail"]
             .as_str()

@@ -10,8 +10,9 @@ use vnfm_plugin_sdk::prelude::*;
 /// kubectl with the administrator's login of the node.
 pub(crate) const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 
-/// What kubectl prints if the API server, or etcd behind it, does not respond.
-const NO_RESPONSE: [&str; 8] = [
+/// What kubectl prints if the API server, or etcd behind it, does not respond, or has not loaded roles and bindings yet: the
+/// administrator has all rights.
+const NO_RESPONSE: [&str; 11] = [
     "The connection to the server",
     "Unable to connect to the server",
     "connection refused",
@@ -19,6 +20,9 @@ const NO_RESPONSE: [&str; 8] = [
     "TLS handshake timeout",
     "unexpected EOF",
     "(ServiceUnavailable)",
+    "(Timeout)",
+    "(TooManyRequests)",
+    "(Forbidden)",
     "etcdserver:",
 ];
 
