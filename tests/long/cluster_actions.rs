@@ -21,7 +21,7 @@ use vnfm_tests::service_client::Client;
 
 pub(crate) const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
 /// How long an action may take.
-const LIMIT: Duration = Duration::from_mins(15);
+pub(crate) const LIMIT: Duration = Duration::from_mins(15);
 pub(crate) const PASSPHRASE: &str = "a passphrase for the test";
 
 /// What `next.sh` makes.

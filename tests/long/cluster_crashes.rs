@@ -12,7 +12,7 @@ use vnfm_tests::service_client::Client;
 use vnfm_tests::testbed::{CLUSTER, LONG, Testbed, VNF_A};
 
 use crate::cluster_actions::{
-    HOSTS, PASSPHRASE, Scenario, action_request, next_version, upgrade_request,
+    HOSTS, LIMIT, PASSPHRASE, Scenario, action_request, next_version, upgrade_request,
 };
 
 const DEATHS: usize = 10;
@@ -41,7 +41,9 @@ fn begin(folder: &Path) -> Option<(Scenario, String)> {
 /// Repeats operations until ten crashes have happened. No request of VNF-B fails meanwhile.
 fn crash_in(scenario: &mut Scenario, what: &str, course: &[usize], operations: &[Begin<'_>]) {
     let client = Client::start(&scenario.real, &scenario.testbed, &scenario.inside);
-    let mut crashes = CrashPlan::draw_for(DEATHS, course).of_hooks_too();
+    let mut crashes = CrashPlan::draw_for(DEATHS, course)
+        .of_hooks_too()
+        .within(LIMIT);
     while !crashes.is_over() {
         for begin in operations {
             crashes.run_operation(&mut scenario.testbed, *begin);

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,8 @@ pub struct CrashPlan {
     operation: usize,
     /// Whether every other point kills the hook's process alone.
     hooks_too: bool,
+    /// How long an operation may take.
+    limit: Duration,
     /// The points at which it was killed.
     pub crashed_at: Vec<String>,
     /// Number of retries after a repeated crash.
@@ -54,6 +56,7 @@ impl CrashPlan {
             pending,
             operation: 0,
             hooks_too: false,
+            limit: LONG,
             crashed_at: Vec::new(),
             retried: 0,
         }
@@ -66,6 +69,12 @@ impl CrashPlan {
             hooks_too: true,
             ..self
         }
+    }
+
+    /// Gives each operation this long.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
     }
 
     /// Begins the next operation and waits for its end; its id.
@@ -90,7 +99,7 @@ impl CrashPlan {
         let began = Instant::now();
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let mut moments = BTreeSet::new();
-        until("the end of the operation", LONG, || {
+        until("the end of the operation", self.limit, || {
             let now = testbed.server.get(&path);
             match now["operationState"].as_str().unwrap() {
                 state if state == end => return Some(()),
@@ -214,7 +223,7 @@ fn draw(seed: u64, number: usize, course: &[usize]) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CrashPlan, draw};
+    use super::{CrashPlan, LONG, draw};
 
     #[test]
     fn the_same_seed_draws_the_same_distinct_points() {
@@ -239,6 +248,7 @@ mod tests {
             pending,
             operation: 0,
             hooks_too: false,
+            limit: LONG,
             crashed_at: Vec::new(),
             retried: 0,
         };

@@ -5,7 +5,7 @@
 # the components and pods, too. No pauses but the intervals of polls (0.3 s); all images are on the hosts. Not by hand: the
 # rotations of the CAs, for which Kubernetes has no command, and of the login, which is one Secret.
 # Arguments: as of baseline.sh; besides BIN lies kubernetes-next, as kubernetes/next.sh makes it. Needs a running cloud. Root.
-set -euo pipefail
+set -Eeuo pipefail
 B=$(cd "$1" && pwd); I=$(cd "$2" && pwd); JSON=${3:+$(realpath "$3")}; cd "$(dirname "$0")"
 H=$PWD/kubernetes/hosts; O=$PWD/openstack; T=$(mktemp -d /var/tmp/vnfm-clusters.XXXXXX); N=clusters-by-hand
 X=$(cd "$B/../kubernetes-next" && pwd); new=$(cat "$X/version")
@@ -24,7 +24,7 @@ S() { # S SERVER COMMAND
 each() { # each COMMAND SERVER…: on all at once
   local c=$1 n p=(); shift
   for n in "$@"; do "$c" "$n" >"$T/$c-$n.log" 2>&1 & p+=($!); done
-  for n in "${p[@]}"; do wait "$n"; done
+  for n in "${p[@]}"; do wait "$n" || { tail -n 20 "$T/$c"-*.log >&2; return 1; }; done
 }
 until_ok() { local end=$((SECONDS + 300)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || { echo "not within 300 s: $*" >&2; return 1; }; sleep 0.3; done; }
 A() { S "$m" sudo kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }

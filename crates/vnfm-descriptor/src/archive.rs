@@ -78,7 +78,7 @@ impl Archive {
         Archive::open_packed(path, crate::pack::pack, limits, sink)
     }
 
-    /// Like [`Archive::open`], for whoever reads the files and needs no hash of the archive: a folder is not
+    /// Like [`Archive::open`], for callers that read the files and need no hash of the archive: a folder is not
     /// compressed, which takes a fraction of the time.
     pub fn open_files(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         Archive::open_packed(path, crate::pack::store, limits, sink)

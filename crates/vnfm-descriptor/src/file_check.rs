@@ -153,7 +153,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn of(size: usize) -> Self {
+    fn new(size: usize) -> Self {
         Chunk {
             bytes: vec![0; size],
             length: 0,
@@ -177,7 +177,7 @@ struct FileVerifier<'a> {
 impl FileVerifier<'_> {
     /// Passes every chunk to `take`, which returns a chunk to fill next; returns the number of bytes.
     fn read_all(self, take: &mut dyn FnMut(Chunk) -> Chunk) -> Result<u64, Finding> {
-        let (mut chunk, mut total) = (Chunk::of(self.chunk_size), 0_u64);
+        let (mut chunk, mut total) = (Chunk::new(self.chunk_size), 0_u64);
         loop {
             let read = self.file.read(&mut chunk.bytes);
             chunk.length = read.map_err(|error| broken(self.path, &error))?;
@@ -239,9 +239,9 @@ fn hash_in_thread(reader: FileVerifier<'_>, algorithm: Algorithm) -> Result<Hash
             let _ = full.send(chunk);
             if allocated < MAX_CHUNKS {
                 allocated += 1;
-                return Chunk::of(CHUNK_SIZE);
+                return Chunk::new(CHUNK_SIZE);
             }
-            empty.recv().unwrap_or_else(|_| Chunk::of(CHUNK_SIZE))
+            empty.recv().unwrap_or_else(|_| Chunk::new(CHUNK_SIZE))
         });
         drop(full);
         let hashed = thread

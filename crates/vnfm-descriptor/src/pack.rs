@@ -40,7 +40,7 @@ pub fn pack_to(
     write(folder, limits, CompressionMethod::Deflated, to)
 }
 
-/// A folder as a zip archive without compression, for whoever only reads its files.
+/// Packs a folder into a zip archive without compression, for callers that only read its files.
 pub(crate) fn store(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
     let mut bytes = Cursor::new(Vec::new());
     write(folder, limits, CompressionMethod::Stored, &mut bytes)?;
