@@ -19,8 +19,9 @@ const DEATHS: usize = 10;
 /// The minimum number of crash points of an operation that can be repeated: twice the same one. Those that it does not reach would
 /// all be at the start of the next.
 const REPEATED: &[usize] = &[14; 2];
-/// Likewise of one that takes seconds.
+/// Likewise of one that takes seconds, and of a restore.
 const SHORT: &[usize] = &[6; 2];
+const RESTORE: &[usize] = &[11; 2];
 /// The minimum number of crash points of the upgrade, which happens once.
 const ONCE: &[usize] = &[16];
 
@@ -101,7 +102,7 @@ fn ten_crashes_in_each_rotation_backup_and_restore() {
         let begin = |testbed: &Testbed| act(testbed, action, params);
         crash_in(&mut scenario, action, course, &[&begin]);
     }
-    crash_in(&mut scenario, "restore", SHORT, &[&restore]);
+    crash_in(&mut scenario, "restore", RESTORE, &[&restore]);
     scenario.testbed.use_kubeconfig();
     scenario.end();
 }

@@ -142,7 +142,7 @@ remove() { # remove SERVER: member and node
 "$O/hypervisor.py" power-off master >/dev/null; m=master1
 until_ok curl -ksSf -m 1 --noproxy '*' "https://$vip:$port/readyz"
 begin
-remove master; replace master; step "heal the control plane whose power was cut"
+until_ok remove master; replace master; step "heal the control plane whose power was cut"
 
 begin
 for n in "${masters[@]}"; do
@@ -179,7 +179,7 @@ each stopped "${masters[@]}"
 S "$m" 'sudo sh -c "rm -rf /var/lib/etcd/member && mv /var/lib/etcd/new/member /var/lib/etcd/ && mv /etc/kubernetes/stopped/*.yaml /etc/kubernetes/manifests/"'
 until_ok A get --raw /readyz; step "restore the snapshot of etcd"
 for n in master master2; do
-  begin; remove $n; replace $n; step "heal $n"
+  begin; until_ok remove $n; replace $n; step "heal $n"
 done
 
 deb() { S "$n" "cd /var/tmp && sudo dpkg -i ${*/%/_*.deb}" >/dev/null 2>&1; } # deb PROGRAM…

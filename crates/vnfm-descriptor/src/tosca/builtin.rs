@@ -15,10 +15,10 @@
 
 use crate::finding::Span;
 use crate::limits::Limits;
+use crate::parallel::in_parallel;
 use crate::sink::Sink;
 use crate::yaml::{Node, Value, parse};
 use std::sync::OnceLock;
-use std::thread::ScopedJoinHandle;
 
 /// The published versions of SOL001 whose types are built in, oldest first.
 pub(super) const VERSIONS: [&str; 12] = [
@@ -204,26 +204,6 @@ fn sources() -> &'static [Node] {
     READ.get_or_init(|| {
         let files = in_parallel(TEXTS, |(name, text)| read(name, text));
         files.into_iter().flatten().collect()
-    })
-}
-
-/// Applies `act` to all files, each in a thread of its own: reading them is most of the time that a small package takes.
-fn in_parallel<T: Sync, R: Send>(files: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let act = &act;
-    std::thread::scope(|scope| {
-        let begin = |file| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, move || act(file));
-            // Without a further thread, this one does the work.
-            thread.map_err(|_| act(file))
-        };
-        let begun: Vec<_> = files.iter().map(begin).collect();
-        let end = |thread: Result<ScopedJoinHandle<'_, R>, R>| match thread {
-            Ok(thread) => thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(done) => done,
-        };
-        begun.into_iter().map(end).collect()
     })
 }
 
