@@ -1,5 +1,5 @@
-//! Ten crashes in each operation on a cluster, on real hosts: every other one kills the plugin's process alone, the others the
-//! server with it. Afterwards the cluster is as the operation should leave it, and VNF-B has served all the time.
+//! Ten crashes in each operation on a cluster, on real hosts: every other one kills the plugin's process alone if a hook runs at
+//! that moment, the others the server with it. Afterwards the cluster is as the operation should leave it, and VNF-B has served all the time.
 
 use std::path::Path;
 

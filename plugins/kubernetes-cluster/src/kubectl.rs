@@ -31,7 +31,8 @@ impl Machine<'_> {
     ///
     /// # Errors
     ///
-    /// If kubectl fails with a response of the API server, or there was none for 40 seconds.
+    /// If kubectl fails with another response of the API server, or 40 times in a row without one. A second passes between two
+    /// attempts, each of which may take two minutes; the hook's own time limit ends the wait, too.
     pub(crate) async fn kubectl(
         &self,
         phase: &str,
