@@ -43,7 +43,6 @@ mod order;
 mod pack;
 mod package;
 mod package_kind;
-mod parallel;
 mod path;
 pub mod raw;
 mod repack;

@@ -16,7 +16,7 @@ impl Sink {
     }
 
     /// Takes over all findings of `other`.
-    pub(crate) fn append(&mut self, other: Sink) {
+    pub fn append(&mut self, other: Sink) {
         self.findings.extend(other.findings);
     }
 

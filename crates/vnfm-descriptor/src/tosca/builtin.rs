@@ -1,125 +1,18 @@
 //! The built-in types: TOSCA's root types, and SOL001's in each published version.
 //!
-//! `schemas/tosca/sol001` holds each definition once. A key such as `scope @3.3.1+` belongs to
-//! some versions only. The types of a version are expanded on first use and cached.
-//!
-//! ```text
-//! name                 every version             name @3.3.1+         3.3.1 and later
-//! name @-2.8.1         2.8.1 and earlier         name @3.7.1|4.3.1+   3.7.1, 4.3.1 and later
-//! ```
-//! Declarations that a version lacks are retained: [`VERSIONS_KEY`] lists the versions that have them, a property whose
-//! type or constraints changed has its other declarations under [`ELSEWHERE_KEY`], a policy type whose targets changed has
-//! the others under [`TARGETS_ELSEWHERE_KEY`]. A package that mixes
-//! versions therefore gets a warning that names the version, and is not refused.
+//! `schemas/tosca` holds each definition once, with tags for the versions that have it ([`super::tagged`]). The texts are cut into
+//! types by their indentation: a type begins at a key that is indented by two spaces. A package uses few of them, so a type
+//! is parsed when it is first looked up in a version, and then kept.
 //! Finally, `differences.yaml` is applied: the places where we require less than the standard.
 
+use super::tagged::{VERSIONS, Version, text, type_in};
+use super::types::{Kind, SECTIONS};
 use crate::finding::Span;
 use crate::limits::Limits;
-use crate::parallel::in_parallel;
 use crate::sink::Sink;
 use crate::yaml::{Node, Value, parse};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-/// The published versions of SOL001 whose types are built in, oldest first.
-pub(super) const VERSIONS: [&str; 12] = [
-    "2.5.1", "2.6.1", "2.7.1", "2.8.1", "3.3.1", "3.5.1", "3.6.1", "3.7.1", "4.2.1", "4.3.1",
-    "4.4.1", "5.4.1",
-];
-
-/// Key of a declaration of another version: the versions that have it, as text.
-pub(super) const VERSIONS_KEY: &str = "versions";
-/// Key of a property: its declarations in other versions, each with [`VERSIONS_KEY`].
-pub(super) const ELSEWHERE_KEY: &str = "elsewhere";
-
-/// Key of a policy type: its targets in other versions, each with [`VERSIONS_KEY`].
-pub(super) const TARGETS_ELSEWHERE_KEY: &str = "targets_elsewhere";
-
-/// A version of the types: an index into [`VERSIONS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(usize);
-
-impl Version {
-    /// The default for packages that state no version.
-    pub(super) const NEWEST: Version = Version(VERSIONS.len() - 1);
-
-    /// All versions of the types, the oldest first.
-    pub(super) fn all() -> impl Iterator<Item = Version> {
-        (0..VERSIONS.len()).map(Version)
-    }
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        VERSIONS
-            .iter()
-            .position(|known| *known == name)
-            .map(Version)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        VERSIONS[self.0]
-    }
-}
-
-/// A set of versions, as a bit mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range(u16);
-
-impl Range {
-    const ALL: Range = Range((1 << VERSIONS.len()) - 1);
-
-    /// Parses `3.3.1+`, `-2.8.1`, `2.6.1-2.8.1` or `2.6.1`, or several of these joined by `|`.
-    fn read(text: &str) -> Option<Self> {
-        let mut bits = 0;
-        for part in text.split('|') {
-            let (first, last) = match (part.strip_suffix('+'), part.split_once('-')) {
-                (Some(first), _) => (Version::named(first)?, Version::NEWEST),
-                (None, Some(("", last))) => (Version(0), Version::named(last)?),
-                (None, Some((first, last))) => (Version::named(first)?, Version::named(last)?),
-                (None, None) => (Version::named(part)?, Version::named(part)?),
-            };
-            bits |= (first.0..=last.0).fold(0, |bits, version| bits | 1 << version);
-        }
-        Some(Range(bits))
-    }
-
-    fn contains(self, version: Version) -> bool {
-        self.0 & (1 << version.0) != 0
-    }
-
-    fn intersect(self, other: Range) -> Range {
-        Range(self.0 & other.0)
-    }
-
-    fn newest(self) -> Option<Version> {
-        Version::all()
-            .filter(|version| self.contains(*version))
-            .last()
-    }
-
-    /// As a tag that [`Range::read`] parses.
-    fn tag(self) -> String {
-        let versions = Version::all().filter(|version| self.contains(*version));
-        versions.map(Version::name).collect::<Vec<_>>().join("|")
-    }
-
-    /// As text: `2.5.1 to 2.8.1, 3.7.1`.
-    fn describe(self) -> String {
-        let mut runs: Vec<(Version, Version)> = Vec::new();
-        for version in Version::all().filter(|version| self.contains(*version)) {
-            match runs.last_mut() {
-                Some((_, last)) if last.0 + 1 == version.0 => *last = version,
-                _ => runs.push((version, version)),
-            }
-        }
-        let text = |(first, last): &(Version, Version)| {
-            if first == last {
-                first.name().to_owned()
-            } else {
-                format!("{} to {}", first.name(), last.name())
-            }
-        };
-        runs.iter().map(text).collect::<Vec<_>>().join(", ")
-    }
-}
 
 /// The name of the file with TOSCA's types that SOL001 does not build on; a package may declare them itself.
 pub(super) const NORMATIVE_TYPES: &str = "builtin:tosca_normative_types.yaml";
@@ -152,37 +45,139 @@ const DIFFERENCES: (&str, &str) = (
     include_str!("../../schemas/sol001/differences.yaml"),
 );
 
-/// Sections of a type whose entries are declarations.
-const DECLARATIONS: &[&str] = &[
-    "properties",
-    "attributes",
-    "capabilities",
-    "requirements",
-    "interfaces",
-    "operations",
-    "notifications",
-];
-
-/// The type files of a version.
-pub(super) fn types(version: Version) -> &'static [Node] {
-    static EXPANDED: [OnceLock<Vec<Node>>; VERSIONS.len()] =
-        [const { OnceLock::new() }; VERSIONS.len()];
-    EXPANDED[version.0].get_or_init(|| {
-        let mut files = strict(version);
-        files.iter_mut().for_each(apply_differences);
-        files
-    })
+/// A built-in type as written, and what it is in each version.
+struct BuiltinType {
+    kind: Kind,
+    name: &'static str,
+    file: &'static str,
+    /// Its declarations for all versions: `text`, which begins after `lines` lines of the file.
+    text: &'static str,
+    lines: usize,
+    in_version: [OnceLock<Box<Node>>; VERSIONS.len()],
 }
 
-/// The type files of a version as in the standard, without our differences.
-pub(super) fn strict(version: Version) -> Vec<Node> {
-    in_parallel(sources(), |file| expand(file, version))
+type TypesByName = BTreeMap<&'static str, BuiltinType>;
+
+/// A built-in type in a version; one that only other versions have is marked by [`super::tagged::VERSIONS_KEY`].
+pub(super) fn get(kind: Kind, name: &str, version: Version) -> Option<&'static Node> {
+    let found = types(kind).get(name)?;
+    let read = || {
+        let mut node = found.as_published(version);
+        apply_differences(name, &mut node);
+        Box::new(node)
+    };
+    Some(found.in_version[version.index()].get_or_init(read))
 }
 
-/// Applies every difference to a file of types.
-pub(super) fn apply_differences(file: &mut Node) {
-    for overlay in differences().filter_map(|difference| difference.get("types")) {
-        apply_difference(file, overlay);
+/// The file that declares a built-in type.
+pub(super) fn file(kind: Kind, name: &str) -> Option<&'static str> {
+    types(kind).get(name).map(|found| found.file)
+}
+
+/// The names of the built-in types of a kind.
+pub(super) fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
+    types(kind).keys().copied()
+}
+
+/// How many built-in types a kind has.
+pub(super) fn count(kind: Kind) -> usize {
+    types(kind).len()
+}
+
+/// A built-in type in a version as in the standard, without our differences.
+#[cfg(test)]
+pub(super) fn as_published(kind: Kind, name: &str, version: Version) -> Option<Node> {
+    let found = types(kind).get(name);
+    found.map(|found| found.as_published(version))
+}
+
+/// The built-in types of a kind.
+fn types(kind: Kind) -> &'static TypesByName {
+    static ALL: OnceLock<BTreeMap<Kind, TypesByName>> = OnceLock::new();
+    static NONE: TypesByName = BTreeMap::new();
+    let read = || {
+        let mut all: BTreeMap<Kind, TypesByName> = BTreeMap::new();
+        for found in TEXTS.iter().flat_map(|(file, text)| cut(file, text)) {
+            all.entry(found.kind).or_default().insert(found.name, found);
+        }
+        all
+    };
+    ALL.get_or_init(read).get(&kind).unwrap_or(&NONE)
+}
+
+/// Cuts a file into its types.
+fn cut(file: &'static str, text: &'static str) -> Vec<BuiltinType> {
+    let mut all: Vec<BuiltinType> = Vec::new();
+    let (mut kind, mut end) = (None, 0);
+    for (lines, line) in text.split_inclusive('\n').enumerate() {
+        let start = end;
+        end += line.len();
+        let key = line.trim_start_matches(' ');
+        let name = key.split([' ', ':']).next().unwrap_or_default();
+        let indentation = if key.starts_with(char::is_alphabetic) {
+            line.len() - key.len()
+        } else {
+            usize::MAX
+        };
+        if indentation == 0 {
+            let section = SECTIONS.iter().find(|(_, section, _)| *section == name);
+            kind = section.map(|(kind, _, _)| *kind);
+        }
+        let Some(kind) = kind.filter(|_| indentation > 0) else {
+            continue;
+        };
+        match all.last_mut().filter(|last| last.kind == kind) {
+            Some(last) if indentation != 2 || last.name == name => {
+                last.text = &text[start - last.text.len()..end];
+            }
+            _ if indentation == 2 => all.push(BuiltinType {
+                kind,
+                name,
+                file,
+                text: &text[start..end],
+                lines,
+                in_version: [const { OnceLock::new() }; VERSIONS.len()],
+            }),
+            _ => {}
+        }
+    }
+    all
+}
+
+impl BuiltinType {
+    /// The type in a version as in the standard, without our differences.
+    fn as_published(&self, version: Version) -> Node {
+        let declarations = read(self.file, self.text).map(|mut declarations| {
+            move_down(&mut declarations, self.lines);
+            type_in(declarations.entries(), version)
+        });
+        declarations
+            .flatten()
+            .unwrap_or_else(|| text("", &Span::file(self.file)))
+    }
+}
+
+/// Adds a number of lines to all positions in a node.
+fn move_down(node: &mut Node, lines: usize) {
+    node.span.line += lines;
+    match &mut node.value {
+        Value::Scalar { .. } => {}
+        Value::Sequence(items) => items.iter_mut().for_each(|item| move_down(item, lines)),
+        Value::Mapping(entries) => {
+            for (key, value) in entries {
+                move_down(key, lines);
+                move_down(value, lines);
+            }
+        }
+    }
+}
+
+/// Applies every difference to a type.
+pub(super) fn apply_differences(name: &str, node: &mut Node) {
+    for types in differences().filter_map(|difference| difference.get("types")) {
+        if let Some(change) = types.get(name) {
+            change_node(node, change);
+        }
     }
 }
 
@@ -198,256 +193,12 @@ pub(super) fn differences() -> impl Iterator<Item = &'static Node> {
         .iter()
 }
 
-/// The type files as written, with all versions; parsed once.
-fn sources() -> &'static [Node] {
-    static READ: OnceLock<Vec<Node>> = OnceLock::new();
-    READ.get_or_init(|| {
-        let files = in_parallel(TEXTS, |(name, text)| read(name, text));
-        files.into_iter().flatten().collect()
-    })
-}
-
 fn read(name: &str, text: &str) -> Option<Node> {
     parse(text, name, &Limits::default(), &mut Sink::default())
 }
 
-/// A file of types for one version.
-fn expand(file: &Node, version: Version) -> Node {
-    let sections = file.named().map(|(section, types)| {
-        let types = if types.is_mapping() {
-            declared(types.entries(), version, Range::ALL, &expand_type)
-        } else {
-            types.clone()
-        };
-        (text(section, &file.span), types)
-    });
-    Node {
-        value: Value::Mapping(sections.collect()),
-        span: file.span.clone(),
-    }
-}
-
-fn expand_type(node: &Node, version: Version) -> Node {
-    let mut entries: Vec<(Node, Node)> = Vec::new();
-    let mut targets: Vec<Node> = Vec::new();
-    for (key, value) in node.entries() {
-        let (name, range) = tagged(key);
-        if !DECLARATIONS.contains(&name) {
-            if range.contains(version) {
-                entries.push((text(name, &key.span), plain(value, version)));
-            } else if name == "targets" {
-                targets.push(targets_in(value, range));
-            }
-            continue;
-        }
-        let expanded = if value.is_sequence() {
-            let listed: Vec<(Node, Node)> = value
-                .items()
-                .iter()
-                .flat_map(Node::entries)
-                .cloned()
-                .collect();
-            let merged = declared(&listed, version, range, &plain);
-            let one = |entry: &(Node, Node)| Node {
-                value: Value::Mapping(vec![entry.clone()]),
-                span: entry.0.span.clone(),
-            };
-            list(merged.entries().iter().map(one).collect(), &value.span)
-        } else if name == "properties" {
-            declared(&split(value.entries(), version), version, range, &plain)
-        } else {
-            declared(value.entries(), version, range, &plain)
-        };
-        entries.push((text(name, &key.span), expanded));
-    }
-    if !targets.is_empty() {
-        entries.push((
-            text(TARGETS_ELSEWHERE_KEY, &node.span),
-            list(targets, &node.span),
-        ));
-    }
-    Node {
-        value: Value::Mapping(entries),
-        span: node.span.clone(),
-    }
-}
-
-/// The targets of a policy type in other versions.
-fn targets_in(targets: &Node, range: Range) -> Node {
-    let entries = [
-        (text("targets", &targets.span), targets.clone()),
-        (
-            text(VERSIONS_KEY, &targets.span),
-            text(&range.describe(), &targets.span),
-        ),
-    ];
-    Node {
-        value: Value::Mapping(entries.into()),
-        span: targets.span.clone(),
-    }
-}
-
-/// The properties that a version has, as one entry for each group of versions that checks values alike.
-fn split(properties: &[(Node, Node)], version: Version) -> Vec<(Node, Node)> {
-    let mut all = Vec::with_capacity(properties.len());
-    for (key, value) in properties {
-        let (name, range) = tagged(key);
-        if !range.contains(version) || !has_tags(value) {
-            all.push((key.clone(), value.clone()));
-            continue;
-        }
-        let mut groups: Vec<(Range, Vec<Node>)> = Vec::new();
-        for version in Version::all().filter(|version| range.contains(*version)) {
-            let expanded = plain(value, version);
-            let checked = ["type", "entry_schema", "constraints"];
-            let checked = checked.iter().filter_map(|key| expanded.get(key).cloned());
-            let checked: Vec<Node> = checked.collect();
-            match groups.iter_mut().find(|(_, other)| *other == checked) {
-                Some((versions, _)) => versions.0 |= 1 << version.0,
-                None => groups.push((Range(1 << version.0), checked)),
-            }
-        }
-        let narrowed = |(range, _): (Range, Vec<Node>)| {
-            let key = text(&format!("{name} @{}", range.tag()), &key.span);
-            (key, value.clone())
-        };
-        all.extend(groups.into_iter().map(narrowed));
-    }
-    all
-}
-
-/// Whether a key at any level has a version tag.
-fn has_tags(node: &Node) -> bool {
-    let inside = |(key, value): &(Node, Node)| {
-        key.as_str().is_some_and(|key| key.contains(" @")) || has_tags(value)
-    };
-    node.entries().iter().any(inside) || node.items().iter().any(has_tags)
-}
-
-/// Removes a key from a mapping.
-fn remove(node: &mut Node, name: &str) {
-    if let Value::Mapping(entries) = &mut node.value {
-        entries.retain(|(key, _)| key.as_str() != Some(name));
-    }
-}
-
-fn list(items: Vec<Node>, span: &Span) -> Node {
-    Node {
-        value: Value::Sequence(items),
-        span: span.clone(),
-    }
-}
-
-/// A mapping of declarations: those of the version, and those of other versions, marked as such.
-fn declared(
-    entries: &[(Node, Node)],
-    version: Version,
-    outer: Range,
-    expand: &dyn Fn(&Node, Version) -> Node,
-) -> Node {
-    let mut declarations: Vec<(Node, Node)> = Vec::new();
-    let mut rest = entries;
-    while let Some((first, others)) = rest.split_first() {
-        let (name, _) = tagged(&first.0);
-        let same = 1 + others
-            .iter()
-            .take_while(|(key, _)| tagged(key).0 == name)
-            .count();
-        let alternatives: Vec<(Range, &Node)> = rest[..same]
-            .iter()
-            .map(|(key, value)| (tagged(key).1.intersect(outer), value))
-            .filter(|(range, _)| range.newest().is_some())
-            .collect();
-        let marked = |(range, node): &(Range, &Node)| {
-            let newest = range.newest().unwrap_or(Version::NEWEST);
-            let mut node = expand(node, newest);
-            put(&mut node, VERSIONS_KEY, &range.describe());
-            if node.get("required").is_some() || node.get("type").is_some() {
-                put(&mut node, "required", "false");
-            }
-            node
-        };
-        let (own, foreign): (Vec<_>, Vec<_>) = alternatives
-            .into_iter()
-            .partition(|(range, _)| range.contains(version));
-        let mut foreign: Vec<Node> = foreign.iter().map(marked).collect();
-        let mut node = match own.first() {
-            Some((_, node)) => expand(node, version),
-            None if foreign.is_empty() => {
-                rest = &rest[same..];
-                continue;
-            }
-            None => foreign.remove(0),
-        };
-        if let (Value::Mapping(entries), false) = (&mut node.value, foreign.is_empty()) {
-            let span = first.1.span.clone();
-            let key = text(ELSEWHERE_KEY, &span);
-            entries.push((key, list(foreign, &span)));
-        }
-        declarations.push((text(name, &first.0.span), node));
-        rest = &rest[same..];
-    }
-    let span = entries
-        .first()
-        .map_or_else(|| Span::file("builtin:"), |(key, _)| key.span.clone());
-    Node {
-        value: Value::Mapping(declarations),
-        span,
-    }
-}
-
-/// A node without the keys of other versions.
-fn plain(node: &Node, version: Version) -> Node {
-    let value = match &node.value {
-        Value::Scalar { .. } => return node.clone(),
-        Value::Sequence(items) => {
-            Value::Sequence(items.iter().map(|item| plain(item, version)).collect())
-        }
-        Value::Mapping(entries) => {
-            let mut remaining = Vec::with_capacity(entries.len());
-            for (key, value) in entries {
-                let (name, range) = tagged(key);
-                if range.contains(version) {
-                    remaining.push((text(name, &key.span), plain(value, version)));
-                }
-            }
-            Value::Mapping(remaining)
-        }
-    };
-    Node {
-        value,
-        span: node.span.clone(),
-    }
-}
-
-/// A key's name and the versions that it belongs to.
-fn tagged(key: &Node) -> (&str, Range) {
-    let text = key.as_str().unwrap_or_default();
-    match text.split_once(" @") {
-        Some((name, range)) => (name, Range::read(range).unwrap_or(Range::ALL)),
-        None => (text, Range::ALL),
-    }
-}
-
-/// Applies a difference to the types that it names.
-pub(super) fn apply_difference(file: &mut Node, overlay: &Node) {
-    let Value::Mapping(sections) = &mut file.value else {
-        return;
-    };
-    for (_, types) in sections {
-        let Value::Mapping(types) = &mut types.value else {
-            continue;
-        };
-        for (name, node) in types {
-            if let Some(change) = name.as_str().and_then(|name| overlay.get(name)) {
-                change_node(node, change);
-            }
-        }
-    }
-}
-
 /// Sets the leaves of a change; branches that the node lacks are not created.
-fn change_node(node: &mut Node, change: &Node) {
+pub(super) fn change_node(node: &mut Node, change: &Node) {
     let Value::Mapping(entries) = &mut node.value else {
         return;
     };
@@ -464,50 +215,67 @@ fn change_node(node: &mut Node, change: &Node) {
     }
 }
 
-fn put(node: &mut Node, name: &str, value: &str) {
-    let span = node.span.clone();
-    if !node.is_mapping() {
-        node.value = Value::Mapping(Vec::new());
-    }
-    remove(node, name);
-    if let Value::Mapping(entries) = &mut node.value {
-        entries.push((text(name, &span), text(value, &span)));
-    }
-}
-
-fn text(text: &str, span: &Span) -> Node {
-    Node {
-        value: Value::Scalar {
-            text: text.to_owned(),
-            plain: true,
-        },
-        span: span.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tagged::is_tag;
     use super::super::types::Types;
     use super::*;
 
+    /// The files as they are, in all versions.
+    fn files() -> impl Iterator<Item = Node> {
+        let read = |(name, text): &(&str, &str)| {
+            let mut sink = Sink::default();
+            let file = parse(text, name, &Limits::default(), &mut sink);
+            assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
+            file.unwrap()
+        };
+        TEXTS.iter().map(read)
+    }
+
     #[test]
     fn built_in_types_are_valid_in_every_version() {
-        let all = TEXTS.iter().chain(std::iter::once(&DIFFERENCES));
-        for (name, text) in all {
-            let mut sink = Sink::default();
-            assert!(parse(text, name, &Limits::default(), &mut sink).is_some());
-            assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
-        }
-        assert_eq!(sources().len(), TEXTS.len());
         for version in Version::all() {
             let mut sink = Sink::default();
             let types = Types::collect(&[], Some(version), &mut sink);
             assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
             // Declarations of other versions may refer to types that this one lacks, but not to unknown ones.
             let mut sink = Sink::default();
-            types.check_all(&mut sink);
+            types.check_builtin(&mut sink);
             assert!(!sink.failed(), "{}: {:?}", version.name(), sink.finish());
         }
+        assert!(read(DIFFERENCES.0, DIFFERENCES.1).is_some());
+    }
+
+    #[test]
+    fn the_types_are_those_of_the_files_with_their_positions() {
+        let mut compared = 0;
+        for file in files() {
+            for (kind, section, _) in SECTIONS {
+                let all = file.get(section).map(Node::entries).unwrap_or_default();
+                for declarations in all.chunk_by(|one, next| name_of(one) == name_of(next)) {
+                    let name = name_of(&declarations[0]);
+                    let found = &types(kind)[name];
+                    assert_eq!(found.file, &*file.span.file, "`{name}` is declared twice");
+                    for version in Version::all() {
+                        let whole = type_in(declarations, version);
+                        assert_eq!(Some(found.as_published(version)), whole);
+                    }
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!(
+            compared,
+            SECTIONS
+                .iter()
+                .map(|(kind, ..)| count(*kind))
+                .sum::<usize>()
+        );
+        assert!(compared > 200, "only {compared} types");
+    }
+
+    fn name_of((key, _): &(Node, Node)) -> &str {
+        key.as_str().unwrap().split(' ').next().unwrap()
     }
 
     #[test]
@@ -515,7 +283,7 @@ mod tests {
         fn tags(node: &Node, seen: &mut usize) {
             for (key, value) in node.entries() {
                 if let Some((_, range)) = key.as_str().unwrap_or_default().split_once(" @") {
-                    assert!(Range::read(range).is_some(), "{}: `{range}`", key.span);
+                    assert!(is_tag(range), "{}: `{range}`", key.span);
                     *seen += 1;
                 }
                 tags(value, seen);
@@ -523,63 +291,9 @@ mod tests {
             node.items().iter().for_each(|item| tags(item, seen));
         }
         let mut seen = 0;
-        for file in sources() {
-            tags(file, &mut seen);
+        for file in files() {
+            tags(&file, &mut seen);
         }
         assert!(seen > 200, "only {seen} tags");
-    }
-
-    #[test]
-    fn version_ranges_are_parsed_and_formatted() {
-        for (text, described) in [
-            ("3.3.1+", "3.3.1 to 5.4.1"),
-            ("-2.6.1", "2.5.1 to 2.6.1"),
-            ("2.8.1", "2.8.1"),
-            ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1 to 5.4.1"),
-        ] {
-            assert_eq!(
-                Range::read(text).map(Range::describe).as_deref(),
-                Some(described),
-                "{text}"
-            );
-        }
-        for text in ["", "3.4.1", "2.5.1-", "-", "+"] {
-            assert_eq!(Range::read(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_version_has_its_declarations_and_marks_those_of_others() {
-        let text = "node_types:
-  A:
-    derived_from @-2.6.1: R
-    derived_from @2.7.1+: S
-    properties:
-      p @-2.6.1: {type: string}
-      p @2.7.1+: {type: list, required @3.3.1+: false}
-    properties_extra @3.3.1+: x
-    requirements:
-      - r @3.3.1+: {capability: C}
-  B @2.5.1: {derived_from: R}
-";
-        let file = read("a", text).unwrap();
-        let entries =
-            |name| expand(&file, Version::named(name).unwrap()).to_json()["node_types"].clone();
-        assert_eq!(
-            entries("2.7.1"),
-            serde_json::json!({
-                "A": {
-                    "derived_from": "S",
-                    "properties": {"p": {
-                        "type": "list",
-                        "elsewhere": [{"type": "string", "versions": "2.5.1 to 2.6.1", "required": false}],
-                    }},
-                    "requirements": [{"r": {"capability": "C", "versions": "3.3.1 to 5.4.1"}}],
-                },
-                "B": {"derived_from": "R", "versions": "2.5.1"},
-            })
-        );
-        assert_eq!(entries("2.5.1")["A"]["properties"]["p"]["type"], "string");
-        assert_eq!(entries("3.3.1")["A"]["properties"]["p"]["required"], false);
     }
 }

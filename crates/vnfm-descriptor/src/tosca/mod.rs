@@ -4,7 +4,7 @@
 //! sources    the files and their version                                  sources.rs
 //! documents  entry + imports, each once; ETSI's types are built in        documents.rs
 //! namespaces types of the same name in several files                      namespaces.rs
-//! version    the SOL001 version of the package, and its types             version.rs, builtin.rs
+//! version    the SOL001 version of the package, and its types             version.rs, builtin.rs, tagged.rs
 //!            those of a version that is not built in                      unknown_version.rs
 //! types      derivation, declared properties, requirements, operations    types.rs, type_check.rs
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
@@ -37,6 +37,7 @@ mod resources;
 mod scalars;
 mod schema;
 mod sources;
+mod tagged;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Checks node templates and policies against their types: keys, properties, requirements, interfaces.
 
-use super::builtin::{TARGETS_ELSEWHERE_KEY, VERSIONS_KEY};
 use super::check::{Check, Late};
+use super::tagged::{TARGETS_ELSEWHERE_KEY, VERSIONS_KEY};
 use super::topology::{Group, Policy, Template, Topology};
 use super::types::{Kind, Schema, Types, operations_in};
 use crate::codes;

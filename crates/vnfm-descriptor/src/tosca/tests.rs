@@ -4,7 +4,9 @@
 //! them the comparison prints that it is skipped, and fails only with `VNFM_REQUIRE_LIVE=1`. The allowed
 //! differences, `schemas/sol001/differences.yaml`, are applied to both sides.
 
-use super::builtin::{self, ELSEWHERE_KEY, TARGETS_ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
+use super::builtin;
+use super::tagged::{ELSEWHERE_KEY, TARGETS_ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
+use crate::finding::Span;
 use crate::limits::Limits;
 use crate::sink::Sink;
 use crate::yaml::Node;
@@ -61,6 +63,39 @@ fn indent_lists(text: &str) -> String {
         }
     };
     lines.map(indented).collect::<Vec<String>>().join("\n")
+}
+
+/// A file with all built-in types of a version.
+fn built_in(version: Version) -> Node {
+    let mapping = |entries| Node {
+        value: crate::yaml::Value::Mapping(entries),
+        span: Span::file("builtin:"),
+    };
+    let key = |name: &str| super::tagged::text(name, &Span::file("builtin:"));
+    let sections = super::types::SECTIONS.map(|(kind, section, _)| {
+        let types = builtin::names(kind).filter_map(|name| {
+            let node = builtin::get(kind, name, version)?;
+            Some((key(name), node.clone()))
+        });
+        (key(section), mapping(types.collect()))
+    });
+    mapping(sections.into())
+}
+
+/// Applies the allowed differences to a file of types.
+fn apply_differences(file: &mut Node) {
+    use crate::yaml::Value::Mapping;
+    let Mapping(sections) = &mut file.value else {
+        return;
+    };
+    for (_, types) in sections {
+        let Mapping(types) = &mut types.value else {
+            continue;
+        };
+        for (name, node) in types {
+            builtin::apply_differences(name.as_str().unwrap_or_default(), node);
+        }
+    }
 }
 
 /// Types by section and name, in a normal form.
@@ -167,8 +202,8 @@ fn the_types_of_each_version_are_the_published_ones() {
             "no published types of {}",
             version.name()
         );
-        files.iter_mut().for_each(builtin::apply_differences);
-        let (theirs, ours) = (tables(&files), tables(builtin::types(version)));
+        files.iter_mut().for_each(apply_differences);
+        let (theirs, ours) = (tables(&files), tables(&[built_in(version)]));
         compared += theirs.len();
         let names = theirs
             .keys()
@@ -203,6 +238,7 @@ fn the_types_of_each_version_are_the_published_ones() {
 /// Differences that change no version must be removed.
 #[test]
 fn every_difference_has_an_effect() {
+    let kinds = super::types::SECTIONS;
     for (number, difference) in builtin::differences().enumerate() {
         assert!(
             difference.get("why").is_some(),
@@ -211,12 +247,14 @@ fn every_difference_has_an_effect() {
         for (name, change) in difference.get("types").into_iter().flat_map(Node::named) {
             for leaf in leaves(change) {
                 let differs = Version::all().any(|version| {
-                    let mut files = builtin::strict(version);
-                    let before = tables(&files);
-                    for file in &mut files {
-                        builtin::apply_difference(file, &single(name, &leaf));
-                    }
-                    before != tables(&files)
+                    kinds.iter().any(|(kind, section, _)| {
+                        let Some(mut node) = builtin::as_published(*kind, name, version) else {
+                            return false;
+                        };
+                        let before = normalise_type(section, &node);
+                        builtin::change_node(&mut node, &leaf);
+                        is_own(&node) && before != normalise_type(section, &node)
+                    })
                 });
                 assert!(
                     differs,
@@ -241,19 +279,4 @@ fn leaves(change: &Node) -> Vec<Node> {
     entries
         .flat_map(|(key, value)| leaves(value).into_iter().map(move |leaf| around(key, leaf)))
         .collect()
-}
-
-fn single(name: &str, change: &Node) -> Node {
-    use crate::yaml::Value;
-    let key = Node {
-        value: Value::Scalar {
-            text: name.to_owned(),
-            plain: true,
-        },
-        span: change.span.clone(),
-    };
-    Node {
-        value: Value::Mapping(vec![(key, change.clone())]),
-        span: change.span.clone(),
-    }
 }

@@ -1,7 +1,9 @@
 //! Checks of declared types: parents, schemas, names, versions of SOL001.
 
-use super::builtin::{VERSIONS_KEY, Version};
+#[cfg(test)]
+use super::builtin;
 use super::constraints;
+use super::tagged::{VERSIONS_KEY, Version};
 use super::types::{Kind, PRIMITIVES, SECTIONS, Types, operations_in};
 use crate::codes;
 use crate::finding::{Finding, Span};
@@ -9,11 +11,13 @@ use crate::sink::Sink;
 use crate::yaml::Node;
 
 impl<'a> Types<'a> {
-    /// Checks every type, including built-in ones.
+    /// Checks the built-in types.
     #[cfg(test)]
-    pub(super) fn check_all(&self, sink: &mut Sink) {
-        for (kind, name) in self.all.keys() {
-            self.check(*kind, name, sink);
+    pub(super) fn check_builtin(&self, sink: &mut Sink) {
+        for (kind, _, _) in SECTIONS {
+            for name in builtin::names(kind) {
+                self.check(kind, name, sink);
+            }
         }
     }
 
@@ -110,16 +114,11 @@ impl<'a> Types<'a> {
                 named.span.clone(),
                 format!("{label} `{name}` is not declared"),
             );
-            let names = || {
-                self.all
-                    .keys()
-                    .filter(|(other, _)| *other == kind)
-                    .map(|(_, name)| *name)
-            };
             let suffix = format!(":{name}");
-            let finding = match names().find(|known| known.ends_with(&suffix)) {
+            let prefixed = self.names(kind).find(|known| known.ends_with(&suffix));
+            let finding = match prefixed {
                 Some(prefixed) => finding.suggest(prefixed),
-                None => finding.did_you_mean(name, names()),
+                None => finding.did_you_mean(name, self.names(kind)),
             };
             sink.add(if finding.hint.is_none() {
                 finding.hint("import the file that declares it")

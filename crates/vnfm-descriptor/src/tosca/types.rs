@@ -4,9 +4,10 @@
 //! first. A property that is declared again refines the inherited one: it overrides the keys that it
 //! sets and inherits the others; constraints add up.
 
-use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
+use super::builtin;
 use super::constraints;
 use super::documents::{Document, Origin};
+use super::tagged::{ELSEWHERE_KEY, VERSIONS_KEY, Version};
 use crate::codes;
 use crate::finding::Finding;
 use crate::sink::Sink;
@@ -152,9 +153,10 @@ impl<'a> Property<'a> {
 /// Different patterns that a package may have compiled; each may cost milliseconds.
 const PATTERNS: usize = 200;
 
-/// Every declared type, by kind and name.
+/// The types that a package can use: its own, and the built-in ones.
 pub struct Types<'a> {
-    pub(super) all: BTreeMap<(Kind, &'a str), &'a Node>,
+    /// Those that the package's files declare, by kind and name; they come before built-in types.
+    own: BTreeMap<(Kind, &'a str), &'a Node>,
     /// The version of SOL001 that the package states.
     pub(super) version: Option<Version>,
     /// Compiled patterns; `None` if a pattern is not supported.
@@ -168,23 +170,20 @@ pub struct Types<'a> {
 const MAX_DESCRIBED: usize = 10_000;
 
 impl<'a> Types<'a> {
-    /// Collects the built-in types and those of the documents, and checks the latter.
+    /// Collects the types of the documents, and checks them.
     pub(super) fn collect(
         documents: &'a [Document],
         version: Option<Version>,
         sink: &mut Sink,
     ) -> Self {
         let mut types = Types {
-            all: BTreeMap::new(),
+            own: BTreeMap::new(),
             version,
             patterns: RefCell::default(),
             described: Cell::new(0),
             data_type_cache: RefCell::default(),
             property_cache: RefCell::default(),
         };
-        for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
-            types.add(root, Origin::Package, sink);
-        }
         let own: Vec<(Kind, &str)> = documents
             .iter()
             .flat_map(|document| types.add(&document.root, document.origin, sink))
@@ -205,22 +204,22 @@ impl<'a> Types<'a> {
             };
             for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
                 let Some(name) = key.as_str() else { continue };
-                let builtin = |node: &&Node| node.span.file.starts_with("builtin:");
-                let known = self.get(kind, name).filter(|known| {
-                    // A package may declare these types itself.
-                    &*known.span.file != builtin::NORMATIVE_TYPES
-                });
-                let in_other_section = |(other, _, _): &(Kind, &str, &str)| {
-                    *other != kind && self.get(*other, name).as_ref().is_some_and(builtin)
+                let is_builtin = |kind| {
+                    self.file(kind, name)
+                        .is_some_and(|file| file.starts_with("builtin:"))
                 };
-                let misplaced = name.starts_with("tosca.")
-                    && !builtin(&node)
-                    && SECTIONS.iter().any(in_other_section);
-                if origin == Origin::UnknownVersion && known.as_ref().is_some_and(builtin) {
-                    self.all.insert((kind, name), node);
+                if origin == Origin::UnknownVersion && is_builtin(kind) {
+                    self.own.insert((kind, name), node);
                     continue;
                 }
-                if known.is_some() || misplaced {
+                // A package may declare the normative types itself.
+                let is_known = self
+                    .file(kind, name)
+                    .is_some_and(|file| file != builtin::NORMATIVE_TYPES);
+                let in_other_section =
+                    |(other, _, _): &(Kind, &str, &str)| *other != kind && is_builtin(*other);
+                let misplaced = name.starts_with("tosca.") && SECTIONS.iter().any(in_other_section);
+                if is_known || misplaced {
                     if origin != Origin::Package {
                         continue;
                     }
@@ -230,7 +229,7 @@ impl<'a> Types<'a> {
                     continue;
                 }
                 crate::shape::mapping(node, &format!("{label} `{name}`"), sink);
-                self.all.insert((kind, name), node);
+                self.own.insert((kind, name), node);
                 added.push((kind, name));
             }
         }
@@ -271,7 +270,23 @@ impl<'a> Types<'a> {
 
     /// The declaration of a type.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
-        self.all.get(&(kind, name)).copied()
+        let version = self.version.unwrap_or(Version::NEWEST);
+        let own = self.own.get(&(kind, name)).copied();
+        own.or_else(|| builtin::get(kind, name, version))
+    }
+
+    /// The file that declares a type.
+    fn file(&self, kind: Kind, name: &str) -> Option<&str> {
+        let own = self.own.get(&(kind, name));
+        own.map(|own| &*own.span.file)
+            .or_else(|| builtin::file(kind, name))
+    }
+
+    /// The names of all types of a kind.
+    pub(super) fn names(&self, kind: Kind) -> impl Iterator<Item = &'a str> {
+        let own = self.own.keys().filter(move |(own, _)| *own == kind);
+        let builtin = builtin::names(kind).map(|name| -> &'a str { name });
+        own.map(|(_, name)| *name).chain(builtin)
     }
 
     /// A type and its ancestors, nearest first; stops at a cycle.
@@ -290,20 +305,17 @@ impl<'a> Types<'a> {
 
     /// Whether a type is the other or derives from it.
     pub fn is_a(&self, kind: Kind, name: &str, ancestor: &str) -> bool {
-        let mut next = self.all.get_key_value(&(kind, name));
-        let mut steps = self.all.len();
-        while let Some(((_, own), node)) = next {
-            if *own == ancestor {
+        let mut next = Some(name);
+        let mut steps = self.own.len().saturating_add(builtin::count(kind));
+        while let Some((own, node)) = next.and_then(|name| Some((name, self.get(kind, name)?))) {
+            if own == ancestor {
                 return true;
             }
             steps = match steps.checked_sub(1) {
                 Some(left) => left,
                 None => return false,
             };
-            next = node
-                .get("derived_from")
-                .and_then(Node::as_str)
-                .and_then(|up| self.all.get_key_value(&(kind, up)));
+            next = node.get("derived_from").and_then(Node::as_str);
         }
         false
     }

@@ -7,8 +7,9 @@
 //! everything else                            ours
 //! ```
 
-use super::builtin::{self, VERSIONS_KEY, Version};
+use super::builtin;
 use super::documents::{Document, Origin};
+use super::tagged::{VERSIONS_KEY, Version};
 use super::types::{Kind, SECTIONS};
 use crate::yaml::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ pub(super) fn extend(documents: &mut [Document], version: Version) {
     {
         return;
     }
-    let mut known = declared(builtin::types(version));
+    let mut known: BTreeMap<(Kind, String), Node> = BTreeMap::new();
     let of_unknown_version = documents
         .iter_mut()
         .filter(|document| document.origin == Origin::UnknownVersion);
@@ -42,29 +43,17 @@ pub(super) fn extend(documents: &mut [Document], version: Version) {
                 continue;
             };
             for (name, theirs) in types {
-                let Some(ours) = name
-                    .as_str()
-                    .and_then(|name| known.get_mut(&(kind, name.to_owned())))
-                else {
+                let Some(name) = name.as_str() else { continue };
+                let Some(builtin) = builtin::get(kind, name, version) else {
                     continue;
                 };
+                let ours = known.entry((kind, name.to_owned()));
+                let ours = ours.or_insert_with(|| builtin.clone());
                 merge(ours, theirs);
                 *theirs = ours.clone();
             }
         }
     }
-}
-
-fn declared(builtin: &[Node]) -> BTreeMap<(Kind, String), Node> {
-    let mut all = BTreeMap::new();
-    for root in builtin {
-        for (kind, section, _) in SECTIONS {
-            for (name, node) in root.get(section).into_iter().flat_map(Node::named) {
-                all.insert((kind, name.to_owned()), node.clone());
-            }
-        }
-    }
-    all
 }
 
 /// Adds to our type what only theirs declares.

@@ -9,8 +9,8 @@
 //! ```
 //! A package that states no version is read as the newest, and may use everything from any version.
 
-use super::builtin::VERSIONS;
-pub(super) use super::builtin::Version;
+use super::tagged::VERSIONS;
+pub(super) use super::tagged::Version;
 use crate::codes;
 use crate::finding::{Finding, Span};
 use crate::sink::Sink;
