@@ -105,7 +105,7 @@ fn types(kind: Kind) -> &'static TypesByName {
     ALL.get_or_init(read).get(&kind).unwrap_or(&NONE)
 }
 
-/// Cuts a file into its types.
+/// Cuts a file into its types, each with all lines up to the next one.
 fn cut(file: &'static str, text: &'static str) -> Vec<BuiltinType> {
     let mut all: Vec<BuiltinType> = Vec::new();
     let (mut kind, mut end) = (None, 0);
