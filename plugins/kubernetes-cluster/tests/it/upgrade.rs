@@ -327,19 +327,49 @@ async fn crash(kill: Kill) -> bool {
     ended.is_none()
 }
 
+/// What kubectl prints while an API server restarts.
+const NO_RESPONSE: [&str; 6] = [
+    "The connection to the server m1:6443 was refused - did you specify the right host or port?",
+    "Unable to connect to the server: net/http: TLS handshake timeout",
+    "Error from server (Timeout): the server was unable to return a response in the time allotted",
+    "Error from server (ServiceUnavailable): apiserver is shutting down",
+    "Error from server (Forbidden): secrets \"vnfm\" is forbidden: User \"kubernetes-admin\" cannot get resource \"secrets\"",
+    "Error from server: etcdserver: leader changed",
+];
+
+impl Lab {
+    /// Lets some calls of kubectl fail with this text.
+    fn kubectl_prints(&self, text: &str, nth: u32, times: u32) {
+        let fault = Fault::Exit {
+            exit: 1,
+            stderr: format!("{text}\n"),
+        };
+        let rule = Rule::new("host.exec", fault).on("kubectl");
+        self.faults.add(rule.nth(nth, times));
+    }
+
+    /// How often kubectl was called since it first should fail.
+    fn kubectl_calls(&self) -> u32 {
+        self.faults.rules()[0].1
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_restarts_is_awaited() {
     let lab = Lab::with_archives().await;
-    let refused = "The connection to the server m1:6443 was refused - did you specify the right host or port?\n";
-    let fault = Fault::Exit {
-        exit: 1,
-        stderr: refused.into(),
-    };
-    lab.faults
-        .add(Rule::new("host.exec", fault).on("kubectl").nth(1, 3));
-    let before = lab.count("m1", "kubectl");
+    for (text, call) in NO_RESPONSE.iter().zip(1..) {
+        lab.kubectl_prints(text, call, 1);
+    }
     lab.upgrade().await.unwrap();
     lab.assert_upgraded();
-    let calls = lab.count("m1", "kubectl") - before;
-    assert!(calls > 3, "{calls}");
+    assert!(lab.kubectl_calls() as usize > NO_RESPONSE.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_response_of_the_api_server_ends_the_upgrade_at_once() {
+    let lab = Lab::with_archives().await;
+    lab.kubectl_prints("error: unknown flag: --for-ever", 1, u32::MAX);
+    let error = lab.upgrade().await.unwrap_err().to_string();
+    assert!(error.contains("unknown flag"), "{error}");
+    assert_eq!(lab.kubectl_calls(), 1);
 }
