@@ -5,8 +5,8 @@
 //! is parsed when it is first looked up in a version, and then kept.
 //! Finally, `differences.yaml` is applied: the places where we require less than the standard.
 
+use super::kind::{Kind, SECTIONS};
 use super::tagged::{VERSIONS, Version, text, type_in};
-use super::types::{Kind, SECTIONS};
 use crate::finding::Span;
 use crate::limits::Limits;
 use crate::sink::Sink;
@@ -257,8 +257,8 @@ mod tests {
                     let found = &types(kind)[name];
                     assert_eq!(found.file, &*file.span.file, "`{name}` is declared twice");
                     for version in Version::all() {
-                        let whole = type_in(declarations, version);
-                        assert_eq!(Some(found.as_published(version)), whole);
+                        let expected = type_in(declarations, version);
+                        assert_eq!(Some(found.as_published(version)), expected);
                     }
                     compared += 1;
                 }

@@ -1,6 +1,7 @@
 //! Data types and properties for checks, each merged from its ancestors once and cached.
 
-use super::types::{Kind, PRIMITIVES, Property, Schema, Types};
+use super::kind::Kind;
+use super::types::{PRIMITIVES, Property, Schema, Types};
 use crate::yaml::Node;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

@@ -3,8 +3,9 @@
 //! Exactly one template of the topology must match; its name replaces the filter.
 
 use super::constraints::{holds, is_known};
+use super::kind::Kind;
 use super::topology::Template;
-use super::types::{Kind, Property, Types};
+use super::types::{Property, Types};
 use crate::codes;
 use crate::finding::Finding;
 use crate::sink::Sink;

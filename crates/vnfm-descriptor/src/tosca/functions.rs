@@ -5,7 +5,8 @@
 //! written. `get_property` reads properties of a node template, of its capabilities, and of the targets of
 //! its requirements, or else the default of its type. `get_artifact` returns the artifact's `file`.
 
-use super::types::{Kind, Types};
+use super::kind::Kind;
+use super::types::Types;
 use crate::codes;
 use crate::finding::Finding;
 use crate::sink::Sink;

@@ -11,8 +11,8 @@
 //! ```
 
 use super::builder::Builder;
+use super::kind::Kind;
 use super::topology::{Template, Topology};
-use super::types::Kind;
 use crate::codes;
 use crate::finding::{Finding, Span};
 use crate::model::{Flavour, HelmParamMapping};

@@ -5,8 +5,9 @@
 //! server's configuration may map it to a plugin.
 
 use super::builder::Builder;
+use super::kind::Kind;
 use super::topology::{Template, Topology};
-use super::types::{Kind, operations_in};
+use super::types::operations_in;
 use super::units;
 use crate::codes;
 use crate::finding::Finding;

@@ -2,8 +2,8 @@
 //! VNF's properties and the topology's policies.
 
 use super::builder::Builder;
+use super::kind::Kind;
 use super::topology::{Policy, Topology};
-use super::types::Kind;
 use super::units;
 use crate::model::{
     ChangeSelector, ComponentMapping, Flavour, Indicator, LcmConfiguration, Monitored,

@@ -29,6 +29,7 @@ mod filter;
 mod functions;
 mod helm_mapping;
 mod hooks;
+mod kind;
 mod lifecycle;
 mod namespaces;
 mod other_kinds;
@@ -51,10 +52,11 @@ mod vnfd;
 mod workloads;
 
 pub use documents::{Document, Origin};
+pub use kind::Kind;
 pub use sources::Sources;
 pub use template::VNF;
 pub use topology::{Group, Policy, Template, Topology, listed};
-pub use types::{Kind, Types, operations_in};
+pub use types::{Types, operations_in};
 
 use crate::archive::Archive;
 use crate::codes;

@@ -2,8 +2,8 @@
 //! checks that they are consistent.
 
 use super::builder::Builder;
+use super::kind::Kind;
 use super::topology::{Group, Policy, Topology};
-use super::types::Kind;
 use crate::codes;
 use crate::finding::{Finding, Span};
 use crate::model::{AffinityRule, Flavour, InstantiationLevel, LevelError, ScalingAspect, Vdu};

@@ -1,9 +1,9 @@
 //! Reads VDUs, connection points, links, storages and images from node templates.
 
 use super::builder::Builder;
+use super::kind::Kind;
 use super::lifecycle::duration;
 use super::topology::{Template, Topology};
-use super::types::Kind;
 use super::units;
 use crate::codes;
 use crate::finding::Finding;

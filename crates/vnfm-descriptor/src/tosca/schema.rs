@@ -6,8 +6,9 @@
 
 use super::builder::Builder;
 use super::constraints::anchored;
+use super::kind::Kind;
 use super::topology::Template;
-use super::types::{Kind, Property, Schema, Types, operations_in};
+use super::types::{Property, Schema, Types, operations_in};
 use crate::yaml::Node;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! Checks node templates and policies against their types: keys, properties, requirements, interfaces.
 
 use super::check::{Check, Late};
+use super::kind::Kind;
 use super::tagged::{TARGETS_ELSEWHERE_KEY, VERSIONS_KEY};
 use super::topology::{Group, Policy, Template, Topology};
-use super::types::{Kind, Schema, Types, operations_in};
+use super::types::{Schema, Types, operations_in};
 use crate::codes;
 use crate::finding::Finding;
 use crate::sink::Sink;

@@ -72,7 +72,7 @@ fn built_in(version: Version) -> Node {
         span: Span::file("builtin:"),
     };
     let key = |name: &str| super::tagged::text(name, &Span::file("builtin:"));
-    let sections = super::types::SECTIONS.map(|(kind, section, _)| {
+    let sections = super::kind::SECTIONS.map(|(kind, section, _)| {
         let types = builtin::names(kind).filter_map(|name| {
             let node = builtin::get(kind, name, version)?;
             Some((key(name), node.clone()))
@@ -238,7 +238,7 @@ fn the_types_of_each_version_are_the_published_ones() {
 /// Differences that change no version must be removed.
 #[test]
 fn every_difference_has_an_effect() {
-    let kinds = super::types::SECTIONS;
+    let kinds = super::kind::SECTIONS;
     for (number, difference) in builtin::differences().enumerate() {
         assert!(
             difference.get("why").is_some(),

@@ -3,8 +3,9 @@
 #[cfg(test)]
 use super::builtin;
 use super::constraints;
+use super::kind::{Kind, SECTIONS};
 use super::tagged::{VERSIONS_KEY, Version};
-use super::types::{Kind, PRIMITIVES, SECTIONS, Types, operations_in};
+use super::types::{PRIMITIVES, Types, operations_in};
 use crate::codes;
 use crate::finding::{Finding, Span};
 use crate::sink::Sink;

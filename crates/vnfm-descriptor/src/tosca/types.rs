@@ -7,6 +7,7 @@
 use super::builtin;
 use super::constraints;
 use super::documents::{Document, Origin};
+use super::kind::{Kind, SECTIONS};
 use super::tagged::{ELSEWHERE_KEY, VERSIONS_KEY, Version};
 use crate::codes;
 use crate::finding::Finding;
@@ -15,42 +16,6 @@ use crate::yaml::Node;
 use regex::Regex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-
-/// The kind of a type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A type of the section `artifact_types`.
-    Artifact,
-    /// A type of the section `data_types`.
-    Data,
-    /// A type of the section `capability_types`.
-    Capability,
-    /// A type of the section `interface_types`.
-    Interface,
-    /// A type of the section `relationship_types`.
-    Relationship,
-    /// A type of the section `node_types`.
-    Node,
-    /// A type of the section `group_types`.
-    Group,
-    /// A type of the section `policy_types`.
-    Policy,
-}
-
-pub(super) const SECTIONS: [(Kind, &str, &str); 8] = [
-    (Kind::Artifact, "artifact_types", "artifact type"),
-    (Kind::Data, "data_types", "data type"),
-    (Kind::Capability, "capability_types", "capability type"),
-    (Kind::Interface, "interface_types", "interface type"),
-    (
-        Kind::Relationship,
-        "relationship_types",
-        "relationship type",
-    ),
-    (Kind::Node, "node_types", "node type"),
-    (Kind::Group, "group_types", "group type"),
-    (Kind::Policy, "policy_types", "policy type"),
-];
 
 /// Types that TOSCA itself predefines, without a declaration.
 pub(super) const PRIMITIVES: &[&str] = &[

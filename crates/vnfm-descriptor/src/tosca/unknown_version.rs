@@ -9,8 +9,8 @@
 
 use super::builtin;
 use super::documents::{Document, Origin};
+use super::kind::{Kind, SECTIONS};
 use super::tagged::{VERSIONS_KEY, Version};
-use super::types::{Kind, SECTIONS};
 use crate::yaml::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

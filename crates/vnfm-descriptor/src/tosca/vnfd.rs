@@ -5,9 +5,10 @@
 
 use super::builder::Builder;
 use super::functions::called;
+use super::kind::Kind;
 use super::template::VNF;
 use super::topology::{Template, Topology};
-use super::types::{Kind, Property, Types};
+use super::types::{Property, Types};
 use crate::archive::Archive;
 use crate::codes;
 use crate::finding::Finding;

@@ -7,8 +7,8 @@
 //! | `AffinityRule` of `container_namespace` | nothing: all objects of an instance are in one namespace |
 
 use super::super::builder::Builder;
+use super::super::kind::Kind;
 use super::super::topology::{Policy, Topology};
-use super::super::types::Kind;
 use crate::model::{Autoscaling, Flavour, PlacementRule, Vdu, Workload};
 use crate::yaml::Node;
 

@@ -2,8 +2,8 @@
 //! an empty one, `false` or 0.
 
 use super::super::builder::Builder;
+use super::super::kind::Kind;
 use super::super::topology::{Policy, Template, Topology};
-use super::super::types::Kind;
 use crate::yaml::Node;
 
 /// Node types with the properties that are translated, or describe something that needs no object. The first match decides.
