@@ -222,7 +222,7 @@ impl<'a> Rotation<'a> {
             step(&host, "sign", "").await?;
             let components = host.kubernetes(PHASE, "components").await?;
             let components: Vec<_> = components.split_whitespace().collect();
-            self.restarts(host, "sign").together(&components).await?;
+            self.restarts(host, "sign").restart(&components).await?;
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<'a> Rotation<'a> {
                 .copied()
                 .filter(|reader| components.contains(reader))
                 .collect();
-            self.restarts(host, phase).together(&readers).await?;
+            self.restarts(host, phase).restart(&readers).await?;
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! The certificates of the control plane: when they expire, and their renewal.
 //!
 //! ```text
-//! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd ─► API server ─► controller manager ─► scheduler
+//! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd, API server, controller manager, scheduler
 //! ```
 //!
-//! A component reads its certificates when it starts. Each is restarted by a label in its manifest, and must be Ready
-//! before the next one: with several control-plane nodes there is always one that responds. The label is that of the
-//! operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
+//! A component reads its certificates when it starts. All components of a node restart at the same time, by a label in
+//! their manifests, and must be Ready before the next node: with several control-plane nodes there is always one that
+//! responds. The label is that of the operation, so that the attempt after a crash sees what is done. Kubelets renew their
+//! own certificates.
 
 use crate::api::Api;
 use crate::clocks;
@@ -176,23 +177,7 @@ impl Restarts<'_> {
         if !is_renewed {
             self.host.step(PHASE, "kubeadm certs renew all").await?;
         }
-        self.all(&components).await
-    }
-
-    /// Restarts these components one after the other, except those that have been restarted with this label.
-    ///
-    /// # Errors
-    ///
-    /// `timed-out` if one is not Ready.
-    pub(crate) async fn all(&self, components: &[&str]) -> Result<(), DriverError> {
-        for component in components {
-            if !self.is_restarted(component).await? {
-                let line = format!("restart {component} {}", self.id);
-                self.host.kubernetes(PHASE, &line).await?;
-                self.wait_for(component).await?;
-            }
-        }
-        Ok(())
+        self.restart(&components).await
     }
 
     /// Restarts these components at the same time, except those that have been restarted with this label.
@@ -200,7 +185,7 @@ impl Restarts<'_> {
     /// # Errors
     ///
     /// `timed-out` if one is not Ready.
-    pub(crate) async fn together(&self, components: &[&str]) -> Result<(), DriverError> {
+    pub(crate) async fn restart(&self, components: &[&str]) -> Result<(), DriverError> {
         let mut left = Vec::new();
         for component in components {
             if !self.is_restarted(component).await? {

@@ -75,7 +75,7 @@ async fn a_check_shows_versions_and_certificates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_are_renewed_one_component_after_the_other() {
+async fn certificates_are_renewed_and_every_component_restarts() {
     let (lab, _) = Lab::with_vnf_b().await;
     let effects = lab.act("renew_certificates").await;
     assert_eq!(
