@@ -20,7 +20,7 @@ group() {
       dnsmasq-base ipset iptables ebtables conntrack genisoimage";;
     hosts) echo "openssh-server openssh-client containerd runc containernetworking-plugins iptables iproute2 socat
       conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core haproxy keepalived ipmitool
-      python3-pyghmi";;
+      python3-pyghmi python3-ironic";;
     kubernetes) echo "openssl curl";;
     judges) echo "nginx-light python3-venv python3-openstackclient python3-tackerclient";;
     registry) echo "docker-registry skopeo apache2-utils openssl";;

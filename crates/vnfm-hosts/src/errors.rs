@@ -58,26 +58,26 @@ pub(crate) const WIPE: Code = Code {
     means: "the wipe command of the inventory failed on a host, which therefore keeps its lease",
     next: "correct the command or the host, then retry",
 };
-/// The BMC does not respond, or the host has not the requested power state.
+/// The BMC or Ironic does not respond, or the host has not the requested power state.
 pub(crate) const POWER: Code = Code {
     name: "hosts.power",
     kind: ErrorKind::Unavailable,
-    means: "the BMC of a host does not respond, or the host does not change its power state",
-    next: "check the address of the BMC and the state of the host, then retry",
+    means: "the BMC of a host or Ironic does not respond, or the host does not change its power state",
+    next: "check the address of the BMC or Ironic, and the state of the host or node, then retry",
 };
-/// The BMC refuses.
+/// The BMC or Ironic refuses.
 pub(crate) const POWER_REFUSED: Code = Code {
     name: "hosts.power-refused",
     kind: ErrorKind::Refused,
-    means: "the BMC of a host refuses the login or the request, or its address must not be called",
-    next: "check the address and the login of the BMC in the inventory, the URL of the system (Redfish) and `cipherSuite` (IPMI)",
+    means: "the BMC of a host or Ironic refuses the login or the request, or its address must not be called",
+    next: "check address and login in the inventory, the URL of the system (Redfish) or node (Ironic), and `cipherSuite` (IPMI)",
 };
 /// The host has no power switch.
 pub(crate) const NO_SWITCH: Code = Code {
     name: "hosts.no-switch",
     kind: ErrorKind::Refused,
     means: "a VNFC cannot be stopped because the inventory has no power switch for its host",
-    next: "add `redfish` or `ipmi` to the host in the inventory, then retry",
+    next: "add `redfish`, `ipmi` or `ironic` to the host in the inventory, then retry",
 };
 /// The program is missing.
 pub(crate) const IPMITOOL: Code = Code {

@@ -2,9 +2,9 @@
 //!
 //! | where | members |
 //! |---|---|
-//! | `interfaceInfo` | `hosts[]`, `wipeCommand`; `endpoint`: a name for the inventory; `trustedCertificates` (PEM) and `skipCertificateVerification` for Redfish |
-//! | `interfaceInfo.hosts[]` | `name`, `address`; `sshPort`, `username`, `addresses`, `labels`, `zone`, `hostKey`, `redfish` or `ipmi`, `leaseDirectory` |
-//! | `accessInfo` | for all hosts: `username`, `password`, `privateKey`, `redfishUsername`, `redfishPassword`, `ipmiUsername`, `ipmiPassword`; for one: the same in `hosts.NAME` |
+//! | `interfaceInfo` | `hosts[]`, `wipeCommand`; `endpoint`: a name for the inventory; `trustedCertificates` (PEM) and `skipCertificateVerification` for Redfish and Ironic |
+//! | `interfaceInfo.hosts[]` | `name`, `address`; `sshPort`, `username`, `addresses`, `labels`, `zone`, `hostKey`, `leaseDirectory`; `redfish`, `ipmi` or `ironic` |
+//! | `accessInfo` | for all hosts: `username`, `password`, `privateKey`, and `redfishUsername`, `redfishPassword`, `ipmiUsername`, `ipmiPassword`, `ironicUsername`, `ironicPassword`; for one: the same in `hosts.NAME` |
 
 use crate::errors::CONNECTION;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub(crate) struct HostInventory {
     pub(crate) hosts: Vec<InventoryHost>,
     /// Run by root on a host before it is returned.
     pub(crate) wipe_command: String,
-    /// How certificates of Redfish services are verified.
+    /// How certificates of Redfish services and Ironic are verified.
     pub(crate) trust: Trust,
 }
 
@@ -69,6 +69,8 @@ pub(crate) struct HostEntry {
     pub(crate) redfish: Option<String>,
     /// Its BMC, if it is switched by IPMI.
     pub(crate) ipmi: Option<IpmiEntry>,
+    /// URL of its node in Ironic, if that switches it.
+    pub(crate) ironic: Option<String>,
     #[serde(default = "lease_directory")]
     pub(crate) lease_directory: String,
 }
@@ -113,7 +115,7 @@ struct InterfaceInfo {
     skip_certificate_verification: bool,
 }
 
-/// Logins for SSH and for the BMC.
+/// Logins for SSH and for the power switch.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Login {
@@ -124,6 +126,8 @@ struct Login {
     redfish_password: Option<Secret>,
     ipmi_username: Option<String>,
     ipmi_password: Option<Secret>,
+    ironic_username: Option<String>,
+    ironic_password: Option<Secret>,
     /// Logins of single hosts; empty in these.
     #[serde(default)]
     hosts: BTreeMap<String, Login>,
@@ -229,6 +233,8 @@ impl InventoryHost {
             redfish_password: own.redfish_password.or(common.redfish_password.clone()),
             ipmi_username: own.ipmi_username.or(common.ipmi_username.clone()),
             ipmi_password: own.ipmi_password.or(common.ipmi_password.clone()),
+            ironic_username: own.ironic_username.or(common.ironic_username.clone()),
+            ironic_password: own.ironic_password.or(common.ironic_password.clone()),
             hosts: BTreeMap::new(),
         };
         if login.username.is_none() || login.password.is_none() && login.private_key.is_none() {
@@ -253,23 +259,38 @@ impl InventoryHost {
     /// A host has one power switch at most, with what is needed to use it.
     fn check_switch(&self) -> Result<(), PortError> {
         let (entry, name) = (&self.entry, self.name());
-        if let Some(url) = &entry.redfish {
-            let parsed = Url::parse(url).ok();
-            let is_web =
-                |url: &Url| matches!(url.scheme(), "http" | "https") && url.username().is_empty();
-            if !parsed.as_ref().is_some_and(is_web) {
+        let switches = [
+            ("redfish", entry.redfish.is_some()),
+            ("ipmi", entry.ipmi.is_some()),
+            ("ironic", entry.ironic.is_some()),
+        ];
+        let mut present = switches.iter().filter(|(_, present)| *present);
+        if let (Some((first, _)), Some((second, _))) = (present.next(), present.next()) {
+            return Err(invalid(format!(
+                "the host `{name}` has both `{first}` and `{second}`"
+            )));
+        }
+        for (member, url) in [("redfish", &entry.redfish), ("ironic", &entry.ironic)] {
+            if url.as_deref().is_some_and(|url| !is_web(url)) {
                 return Err(invalid(format!(
-                    "`redfish` of the host `{name}` is not an HTTP URL without a login"
+                    "`{member}` of the host `{name}` is not an HTTP URL without a login"
                 )));
             }
         }
-        let Some(bmc) = &entry.ipmi else {
-            return Ok(());
-        };
-        let wrong = |what: &str| Err(invalid(format!("the host `{name}` has {what}")));
-        if entry.redfish.is_some() {
-            return wrong("both `redfish` and `ipmi`");
+        if entry.ironic.as_deref().is_some_and(|url| !is_node(url)) {
+            return Err(invalid(format!(
+                "`ironic` of the host `{name}` is not the URL of a node, which ends with `/v1/nodes/NODE`"
+            )));
         }
+        entry
+            .ipmi
+            .as_ref()
+            .map_or(Ok(()), |bmc| self.check_ipmi(bmc))
+    }
+
+    fn check_ipmi(&self, bmc: &IpmiEntry) -> Result<(), PortError> {
+        let name = self.name();
+        let wrong = |what: &str| Err(invalid(format!("the host `{name}` has {what}")));
         let plain = |one: char| !one.is_whitespace() && !one.is_control() && one != '/';
         if bmc.address.is_empty() || !bmc.address.chars().all(plain) || bmc.port == 0 {
             return wrong("an `ipmi` without a usable `address` or `port`");
@@ -298,7 +319,8 @@ impl InventoryHost {
 
     /// Whether it can be switched on and off.
     pub(crate) fn has_switch(&self) -> bool {
-        self.entry.redfish.is_some() || self.entry.ipmi.is_some()
+        let entry = &self.entry;
+        entry.redfish.is_some() || entry.ipmi.is_some() || entry.ironic.is_some()
     }
 
     /// User name and password of its BMC for IPMI, if both are known.
@@ -311,6 +333,12 @@ impl InventoryHost {
     pub(crate) fn redfish_login(&self) -> Option<(&str, &Secret)> {
         let user = self.login.redfish_username.as_deref()?;
         Some((user, self.login.redfish_password.as_ref()?))
+    }
+
+    /// Login and password for Ironic (HTTP basic), if both are known.
+    pub(crate) fn ironic_login(&self) -> Option<(&str, &Secret)> {
+        let user = self.login.ironic_username.as_deref()?;
+        Some((user, self.login.ironic_password.as_ref()?))
     }
 
     /// Its SSH server, pinned to the key of the inventory; see [`crate::session::InventoryKeys`].
@@ -347,6 +375,23 @@ impl InventoryHost {
         }
         self.entry.addresses.get(network).map(String::as_str)
     }
+}
+
+/// Whether this is the URL of something that HTTP can call, without a login in it.
+fn is_web(url: &str) -> bool {
+    let url = Url::parse(url);
+    url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty())
+}
+
+/// Whether this is the URL of a node of Ironic, of which the paths of other resources are derived.
+fn is_node(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return false;
+    };
+    let path = url.path().trim_end_matches('/');
+    let node = path.rsplit_once("/v1/nodes/").map(|(_, node)| node);
+    let is_one = node.is_some_and(|node| !node.is_empty() && !node.contains('/'));
+    is_one && url.query().is_none() && url.fragment().is_none()
 }
 
 #[cfg(test)]
@@ -407,6 +452,21 @@ mod tests {
                 json!([{"name": "a", "address": "x", "redfish": "ftp://x"}]),
                 login(),
                 "`redfish`",
+            ),
+            (
+                json!([{"name": "a", "address": "x", "ironic": "http://root:hunter2@x/v1/nodes/a"}]),
+                login(),
+                "`ironic`",
+            ),
+            (
+                json!([{"name": "a", "address": "x", "ironic": "http://x/v1/nodes/a/states"}]),
+                login(),
+                "/v1/nodes/NODE",
+            ),
+            (
+                json!([{"name": "a", "address": "x", "ironic": "http://x/v1/nodes/a", "redfish": "http://x"}]),
+                login(),
+                "both `redfish` and `ironic`",
             ),
             (
                 json!([{"name": "a", "address": "x", "leaseDirectory": "tmp"}]),

@@ -13,8 +13,9 @@
 //!                      release         wipes the hosts of an instance, and returns them
 //!                      records         leases as VNFCs with their connection points
 //!                      planned         what a change would do
-//! host ─ BMC ───────── power           switches hosts on and off, and waits until they are
+//! BMC or Ironic ────── power           switches hosts on and off, and waits until they are
 //!                      redfish, ipmi   one call to a BMC
+//!                      ironic          one call to Ironic; redfish and ironic send HTTP by power_api
 //! ```
 //! The lease is a file on the host, so that all VNFMs with the host in an inventory respect it; nothing is cached.
 
@@ -25,10 +26,12 @@ mod facts;
 mod host_inventory;
 mod host_lease;
 mod ipmi;
+mod ironic;
 mod members;
 mod placement;
 mod planned;
 mod power;
+mod power_api;
 mod records;
 mod redfish;
 mod release;

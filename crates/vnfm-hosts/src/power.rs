@@ -1,10 +1,12 @@
-//! Switches a host on and off through its BMC.
+//! Switches a host on and off, through its BMC or through Ironic.
 //!
-//! A BMC answers at once and acts within seconds, so the state is read until it is the wanted one.
+//! Both answer at once and act within seconds, so the state is read until it is the wanted one.
 
 use crate::errors::POWER;
 use crate::host_inventory::{HostInventory, InventoryHost};
 use crate::ipmi::Ipmi;
+use crate::ironic::Ironic;
+use crate::power_api::PowerApi;
 use crate::redfish::Redfish;
 use crate::session::Session;
 use serde::{Deserialize, Serialize};
@@ -15,13 +17,30 @@ use vnfm_core::ports::{Backoff, PortError, Stop};
 pub(crate) struct Power<'a> {
     session: Session<'a>,
     host: &'a InventoryHost,
-    bmc: Bmc<'a>,
+    by: Protocol<'a>,
 }
 
-/// The protocol of a BMC.
-enum Bmc<'a> {
+/// How a host is switched.
+enum Protocol<'a> {
     Redfish(Redfish<'a>),
     Ipmi(Ipmi<'a>),
+    Ironic(Ironic<'a>),
+}
+
+/// What a switch reports of its host.
+pub(crate) struct PowerReport {
+    pub(crate) state: PowerState,
+    /// Why the last change failed, if the switch knows.
+    pub(crate) failure: Option<String>,
+}
+
+impl From<PowerState> for PowerReport {
+    fn from(state: PowerState) -> Self {
+        Self {
+            state,
+            failure: None,
+        }
+    }
 }
 
 /// The state of a host, as `PowerState` of Redfish spells it; IPMI knows the first two.
@@ -34,7 +53,7 @@ pub(crate) enum PowerState {
     Paused,
 }
 
-/// What a BMC is requested to do, as `ResetType` of Redfish spells it.
+/// What is requested, as `ResetType` of Redfish spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Reset {
     On,
@@ -59,15 +78,18 @@ impl<'a> Power<'a> {
         host: &'a InventoryHost,
     ) -> Result<Option<Self>, PortError> {
         let entry = &host.entry;
-        let bmc = if let Some(url) = &entry.redfish {
-            Bmc::Redfish(Redfish::new(*session, inventory, (host, url.as_str()))?)
+        let api = |url, login| PowerApi::new(*session, inventory, host, (url, login));
+        let by = if let Some(url) = &entry.redfish {
+            Protocol::Redfish(Redfish(api(url.as_str(), host.redfish_login())?))
+        } else if let Some(url) = &entry.ironic {
+            Protocol::Ironic(Ironic(api(url.as_str(), host.ironic_login())?))
         } else if let Some(bmc) = &entry.ipmi {
-            Bmc::Ipmi(Ipmi::new(*session, host, bmc)?)
+            Protocol::Ipmi(Ipmi::new(*session, host, bmc)?)
         } else {
             return Ok(None);
         };
         let session = *session;
-        Ok(Some(Self { session, host, bmc }))
+        Ok(Some(Self { session, host, by }))
     }
 
     /// Switches the host off at once.
@@ -95,62 +117,76 @@ impl<'a> Power<'a> {
     /// Requests a reset unless the host has the wanted state, and waits for that, at most for `timeout`.
     async fn switch(&self, reset: Reset, timeout: Option<Duration>) -> Result<(), PortError> {
         let wanted = reset.wanted();
-        if self.state().await? == wanted {
-            return Ok(());
-        }
         let action = format!(
             "switch `{wanted:?}` the host `{}` by {}",
             self.host.name(),
-            self.bmc.protocol()
+            self.by.name()
         );
-        self.session.watcher.waiting(&action);
-        match &self.bmc {
-            Bmc::Redfish(bmc) => bmc.reset(&action, reset).await?,
-            Bmc::Ipmi(bmc) => bmc.reset(&action, reset).await?,
-        }
         let Some((clock, deadline)) = self.session.deadline else {
-            return Ok(());
+            return self.request(&action, (reset, timeout)).await.map(drop);
         };
         let latest = timeout.and_then(|timeout| clock.now().checked_add(timeout).ok());
         let deadline = latest.map_or(deadline, |latest| latest.min(deadline));
-        let interval = self.bmc.poll_interval();
+        let interval = self.by.poll_interval();
         let mut backoff = Backoff::new(clock, self.session.watcher, deadline, interval);
+        let failed = |what| PortError::new(&POWER, &action, what).on(self.host.name());
+        let mut is_requested = false;
         loop {
-            let state = self.state().await?;
+            let PowerReport { state, failure } = self.report().await?;
             if state == wanted {
                 return Ok(());
+            }
+            if !is_requested {
+                is_requested = self.request(&action, (reset, timeout)).await?;
+            } else if let Some(why) = failure {
+                return Err(failed(why));
             }
             let paused = backoff.pause(&action).await;
             // Without time to read it again, this state is the last one.
             if paused.is_err() || self.session.time_left(interval).is_err() {
-                let what = format!("the host is `{state:?}`");
-                return Err(PortError::new(&POWER, action, what).on(self.host.name()));
+                return Err(failed(format!("the host is `{state:?}`")));
             }
         }
     }
 
-    async fn state(&self) -> Result<PowerState, PortError> {
-        let (host, protocol) = (self.host.name(), self.bmc.protocol());
+    /// Requests a reset. `false`: something else is being done with the host, and the request must be repeated.
+    async fn request(
+        &self,
+        action: &str,
+        (reset, timeout): (Reset, Option<Duration>),
+    ) -> Result<bool, PortError> {
+        self.session.watcher.waiting(action);
+        match &self.by {
+            Protocol::Redfish(bmc) => bmc.reset(action, reset).await.map(|()| true),
+            Protocol::Ipmi(bmc) => bmc.reset(action, reset).await.map(|()| true),
+            Protocol::Ironic(node) => node.reset(action, (reset, timeout)).await,
+        }
+    }
+
+    async fn report(&self) -> Result<PowerReport, PortError> {
+        let (host, protocol) = (self.host.name(), self.by.name());
         let action = format!("read the power state of the host `{host}` by {protocol}");
-        match &self.bmc {
-            Bmc::Redfish(bmc) => bmc.state(&action).await,
-            Bmc::Ipmi(bmc) => bmc.state(&action).await,
+        match &self.by {
+            Protocol::Redfish(bmc) => bmc.state(&action).await.map(PowerReport::from),
+            Protocol::Ipmi(bmc) => bmc.state(&action).await.map(PowerReport::from),
+            Protocol::Ironic(node) => node.report(&action).await,
         }
     }
 }
 
-impl Bmc<'_> {
-    fn protocol(&self) -> &'static str {
+impl Protocol<'_> {
+    fn name(&self) -> &'static str {
         match self {
             Self::Redfish(_) => "Redfish",
             Self::Ipmi(_) => "IPMI",
+            Self::Ironic(_) => "Ironic",
         }
     }
 
     /// About how often the power state is read. Some BMCs fail under more than one IPMI session in 5 s.
     fn poll_interval(&self) -> Duration {
         match self {
-            Self::Redfish(_) => Duration::from_secs(2),
+            Self::Redfish(_) | Self::Ironic(_) => Duration::from_secs(2),
             Self::Ipmi(_) => Duration::from_secs(5),
         }
     }

@@ -18,30 +18,36 @@ use vnfm_hosts::BareHosts;
 use vnfm_outbound::Destinations;
 use vnfm_types::VimConnectionInfo;
 
-const USER: &str = "admin";
-const PASSWORD: &str = "secret-of-the-bmc";
+pub(crate) const USER: &str = "admin";
+pub(crate) const PASSWORD: &str = "secret-of-the-bmc";
 const IPMITOOL: &str = "/usr/bin/ipmitool";
 /// Debian installs its packages for this one.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// A BMC of pyghmi, in a process of its own.
-struct IpmiBmc {
+pub(crate) struct IpmiBmc {
     _program: Child,
-    port: u16,
+    pub(crate) port: u16,
     /// What it was requested to do, in order.
     calls: Arc<Mutex<Vec<String>>>,
 }
 
 /// Whether the programs are there; if not, says so.
 fn is_installed() -> bool {
+    has_modules("pyghmi.ipmi.bmc", "python3-pyghmi")
+}
+
+/// Whether `ipmitool` and the modules of this Debian package are there; if not, says so.
+pub(crate) fn has_modules(modules: &str, package: &str) -> bool {
     let import = Program::new(PYTHON)
-        .args(["-c", "import pyghmi.ipmi.bmc"])
+        .args(["-c", &format!("import {modules}")])
         .stderr(Stdio::null())
         .status();
     if Path::new(IPMITOOL).exists() && import.is_ok_and(|status| status.success()) {
         return true;
     }
-    let missing = "no `ipmitool`, or no pyghmi (Debian: apt-get install ipmitool python3-pyghmi)";
+    let missing =
+        format!("no `ipmitool`, or no {modules} (Debian: apt-get install ipmitool {package})");
     eprintln!("skipped: {missing}");
     let is_required = std::env::var_os("VNFM_REQUIRE_LIVE").is_some();
     assert!(!is_required, "required here: {missing}");
@@ -50,7 +56,7 @@ fn is_installed() -> bool {
 
 impl IpmiBmc {
     /// The BMC of a simulated host, which does what the BMC is requested.
-    async fn start(hosts: &Arc<SimulatedHosts>, name: &str, mode: &str) -> Self {
+    pub(crate) async fn start(hosts: &Arc<SimulatedHosts>, name: &str, mode: &str) -> Self {
         let on = hosts.world.hosts().running().iter().any(|one| one == name);
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bare_hosts/bmc.py");
         let mut program = Command::new(PYTHON)
@@ -86,13 +92,13 @@ impl IpmiBmc {
         }
     }
 
-    fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
 }
 
 /// A BMC for each host.
-async fn bmcs(hosts: &Arc<SimulatedHosts>, mode: &str) -> Vec<IpmiBmc> {
+pub(crate) async fn bmcs(hosts: &Arc<SimulatedHosts>, mode: &str) -> Vec<IpmiBmc> {
     let starting = hosts.names.iter();
     let starting = starting.map(|name| IpmiBmc::start(hosts, name, mode));
     futures::future::join_all(starting).await

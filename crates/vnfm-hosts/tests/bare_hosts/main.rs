@@ -1,4 +1,4 @@
-//! The driver of bare hosts against simulated hosts, real OpenSSH servers, Redfish services and IPMI.
+//! The driver of bare hosts against simulated hosts, real OpenSSH servers, Redfish services, IPMI and Ironic.
 
 #[cfg(test)]
 mod bmc;
@@ -8,6 +8,8 @@ mod contract;
 mod hostile;
 #[cfg(test)]
 mod ipmi;
+#[cfg(test)]
+mod ironic;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
