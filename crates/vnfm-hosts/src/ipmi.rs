@@ -5,7 +5,7 @@
 
 use crate::errors::{IPMITOOL, POWER, POWER_REFUSED};
 use crate::host_inventory::{InventoryHost, IpmiEntry};
-use crate::power::{PowerState, Reset};
+use crate::power_state::{PowerState, Reset};
 use crate::session::{Session, quoted};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;

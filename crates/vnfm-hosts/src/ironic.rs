@@ -4,8 +4,8 @@
 //! A change is accepted with 202 and made in the background: the node is locked and has a `target_power_state` until it
 //! ends. If it fails, `last_error` has the reason, and the state is the old one.
 
-use crate::power::{PowerReport, PowerState, Reset};
 use crate::power_api::PowerApi;
+use crate::power_state::{PowerReport, PowerState, Reset};
 use crate::session::quoted;
 use serde::Deserialize;
 use serde_json::json;

@@ -14,6 +14,7 @@
 //!                      records         leases as VNFCs with their connection points
 //!                      planned         what a change would do
 //! BMC or Ironic ────── power           switches hosts on and off, and waits until they are
+//!                      power_state     its states, and what changes them
 //!                      redfish, ipmi   one call to a BMC
 //!                      ironic          one call to Ironic; redfish and ironic send HTTP by power_api
 //! ```
@@ -32,6 +33,7 @@ mod placement;
 mod planned;
 mod power;
 mod power_api;
+mod power_state;
 mod records;
 mod redfish;
 mod release;

@@ -7,9 +7,9 @@ use crate::host_inventory::{HostInventory, InventoryHost};
 use crate::ipmi::Ipmi;
 use crate::ironic::Ironic;
 use crate::power_api::PowerApi;
+use crate::power_state::{PowerReport, Reset};
 use crate::redfish::Redfish;
 use crate::session::Session;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use vnfm_core::ports::{Backoff, PortError, Stop};
 
@@ -25,49 +25,6 @@ enum Protocol<'a> {
     Redfish(Redfish<'a>),
     Ipmi(Ipmi<'a>),
     Ironic(Ironic<'a>),
-}
-
-/// What a switch reports of its host.
-pub(crate) struct PowerReport {
-    pub(crate) state: PowerState,
-    /// Why the last change failed, if the switch knows.
-    pub(crate) failure: Option<String>,
-}
-
-impl From<PowerState> for PowerReport {
-    fn from(state: PowerState) -> Self {
-        Self {
-            state,
-            failure: None,
-        }
-    }
-}
-
-/// The state of a host, as `PowerState` of Redfish spells it; IPMI knows the first two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(crate) enum PowerState {
-    On,
-    Off,
-    PoweringOn,
-    PoweringOff,
-    Paused,
-}
-
-/// What is requested, as `ResetType` of Redfish spells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) enum Reset {
-    On,
-    ForceOff,
-    GracefulShutdown,
-}
-
-impl Reset {
-    fn wanted(self) -> PowerState {
-        match self {
-            Self::On => PowerState::On,
-            Self::ForceOff | Self::GracefulShutdown => PowerState::Off,
-        }
-    }
 }
 
 impl<'a> Power<'a> {

@@ -1,7 +1,7 @@
 //! The Redfish service of a BMC (DSP0266): the state of a `ComputerSystem`, and its action `Reset`.
 
-use crate::power::{PowerState, Reset};
 use crate::power_api::PowerApi;
+use crate::power_state::{PowerState, Reset};
 use serde::Deserialize;
 use serde_json::json;
 use vnfm_core::ports::PortError;
