@@ -413,10 +413,18 @@ pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
         .create(folder)?;
     restrict_mode(folder, 0o700)?;
     for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            restrict_mode(&entry.path(), 0o600)?;
+        match restrict_file(&entry?) {
+            // An upload that ends meanwhile renames or removes its file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            restricted => restricted?,
         }
+    }
+    Ok(())
+}
+
+fn restrict_file(entry: &fs::DirEntry) -> io::Result<()> {
+    if entry.file_type()?.is_file() {
+        restrict_mode(&entry.path(), 0o600)?;
     }
     Ok(())
 }

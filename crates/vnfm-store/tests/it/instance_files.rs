@@ -153,3 +153,25 @@ async fn a_description_that_has_grown_is_not_read_into_memory() {
     description.unwrap().set_len(1 << 40).unwrap();
     assert_eq!(names(&files).await, ["b.snapshot"]);
 }
+
+/// A file of one client is renamed or removed while another client's is begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn clients_that_store_and_discard_at_once_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Arc::new(open(folder.path()));
+    let client = |number: usize| {
+        let files = files.clone();
+        async move {
+            for _ in 0..100 {
+                let path = files.begin("i1", &format!("f{number}"), 0).await?;
+                files.discard(path).await;
+            }
+            Ok::<_, PortError>(())
+        }
+    };
+    let clients: Vec<_> = (0..16).map(|number| tokio::spawn(client(number))).collect();
+    for client in clients {
+        client.await.unwrap().unwrap();
+    }
+    assert!(names(&files).await.is_empty());
+}
