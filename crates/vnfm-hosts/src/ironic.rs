@@ -19,7 +19,7 @@ const ON: &str = "power on";
 const OFF: &str = "power off";
 const SOFT_OFF: &str = "soft power off";
 
-/// A node.
+/// A node, at its URL in the Bare Metal API.
 pub(crate) struct Ironic<'a>(pub(crate) PowerApi<'a>);
 
 /// The members of a node that matter.

@@ -126,7 +126,7 @@ impl<'a> PowerApi<'a> {
         PortError::new(code, action, what).on(self.host.name())
     }
 
-    /// The resource.
+    /// The URL of the system or node, without a slash at its end.
     pub(crate) fn url(&self) -> &str {
         self.url
     }
