@@ -144,7 +144,7 @@ impl<'a> Change<'a> {
         members: &Members,
         switched: &Switched,
     ) -> Option<String> {
-        let can_switch = |one: &SurveyedHost| one.host.has_switch();
+        let can_switch = |one: &SurveyedHost| one.host.switch.is_some();
         let is_asleep = |one: &&Member| {
             self.handle.hosts.contains(one)
                 && self.is_stopped(one)
@@ -331,7 +331,7 @@ pub(crate) fn dormant<'s>(
 ) -> impl Iterator<Item = &'s InventoryHost> {
     let switchable = survey
         .silent()
-        .filter(|(host, error)| host.has_switch() && error.is_unavailable());
+        .filter(|(host, error)| host.switch.is_some() && error.is_unavailable());
     let suits = |host: &InventoryHost| {
         new.iter()
             .any(|one| one.needs.lacks_by_inventory(host).is_none())

@@ -6,6 +6,7 @@ use crate::host_inventory::HostInventory;
 use crate::members::Handle;
 use crate::placement;
 use crate::planned::{plan_change, plan_release};
+use crate::power_switch::PowerSwitch;
 use crate::records::record;
 use crate::release::release;
 use crate::requirements::check;
@@ -99,7 +100,7 @@ impl InfraDriver for BareHosts {
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
         let inventory = HostInventory::try_from(connection)?;
         let mut hosts = inventory.hosts.iter();
-        let needing = hosts.find(|host| host.entry.ipmi.is_some());
+        let needing = hosts.find(|host| matches!(host.switch, Some(PowerSwitch::Ipmi(..))));
         let Some(host) = needing.filter(|_| !self.ipmitool.is_file()) else {
             return Ok(());
         };

@@ -7,23 +7,19 @@
 //! | `accessInfo` | for all hosts: `username`, `password`, `privateKey`, and `redfishUsername`, `redfishPassword`, `ipmiUsername`, `ipmiPassword`, `ironicUsername`, `ironicPassword`; for one: the same in `hosts.NAME` |
 
 use crate::errors::CONNECTION;
+use crate::power_switch::{IpmiEntry, PowerSwitch};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{HostPin, PinnedHost, PinnedTarget, PortError, SshTarget};
-use vnfm_outbound::{Certificate, Trust, Url};
+use vnfm_outbound::{Certificate, Trust};
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
 
 /// Most hosts that an inventory may have.
 const MAX_HOSTS: usize = 1_000;
 /// Longest name of a host, as in DNS.
 const MAX_NAME_LEN: usize = 63;
-/// Cipher suites with authentication, integrity and encryption (IPMI 2.0 revision 1.1, table 22-20): with SHA-1 and with
-/// SHA-256.
-const CIPHER_SUITES: [u8; 2] = [3, 17];
-/// Longest user name and password of IPMI 2.0 (22.28, 22.30), in bytes.
-const MAX_IPMI_LOGIN_LEN: (usize, usize) = (16, 20);
 /// Where a lease is unless the inventory says otherwise.
 const LEASE_DIRECTORY: &str = "/var/lib/vnfm";
 
@@ -42,6 +38,8 @@ pub(crate) struct HostInventory {
 pub(crate) struct InventoryHost {
     pub(crate) entry: HostEntry,
     login: Login,
+    /// Absent: it cannot be switched on and off.
+    pub(crate) switch: Option<PowerSwitch>,
 }
 
 /// An element of `interfaceInfo.hosts`.
@@ -75,26 +73,6 @@ pub(crate) struct HostEntry {
     pub(crate) lease_directory: String,
 }
 
-/// Where a BMC answers to IPMI 2.0 over LAN.
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct IpmiEntry {
-    pub(crate) address: String,
-    #[serde(default = "ipmi_port")]
-    pub(crate) port: u16,
-    /// One of [`CIPHER_SUITES`].
-    #[serde(default = "cipher_suite")]
-    pub(crate) cipher_suite: u8,
-}
-
-fn ipmi_port() -> u16 {
-    623
-}
-
-fn cipher_suite() -> u8 {
-    17
-}
-
 fn ssh_port() -> u16 {
     22
 }
@@ -118,16 +96,16 @@ struct InterfaceInfo {
 /// Logins for SSH and for the power switch.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Login {
+pub(crate) struct Login {
     username: Option<String>,
     password: Option<Secret>,
     private_key: Option<Secret>,
-    redfish_username: Option<String>,
-    redfish_password: Option<Secret>,
-    ipmi_username: Option<String>,
-    ipmi_password: Option<Secret>,
-    ironic_username: Option<String>,
-    ironic_password: Option<Secret>,
+    pub(crate) redfish_username: Option<String>,
+    pub(crate) redfish_password: Option<Secret>,
+    pub(crate) ipmi_username: Option<String>,
+    pub(crate) ipmi_password: Option<Secret>,
+    pub(crate) ironic_username: Option<String>,
+    pub(crate) ironic_password: Option<Secret>,
     /// Logins of single hosts; empty in these.
     #[serde(default)]
     hosts: BTreeMap<String, Login>,
@@ -166,7 +144,7 @@ fn parse<T: DeserializeOwned>(members: &KeyValuePairs) -> Result<T, serde_json::
     serde_json::from_value(Value::Object(members.clone()))
 }
 
-fn invalid(what: String) -> PortError {
+pub(crate) fn invalid(what: String) -> PortError {
     PortError::new(&CONNECTION, "read the inventory of hosts", what)
 }
 
@@ -251,94 +229,16 @@ impl InventoryHost {
                 "`leaseDirectory` of the host `{name}` is not an absolute path"
             )));
         }
-        let host = Self { entry, login };
-        host.check_switch()?;
-        Ok(host)
-    }
-
-    /// A host has one power switch at most, with what is needed to use it.
-    fn check_switch(&self) -> Result<(), PortError> {
-        let (entry, name) = (&self.entry, self.name());
-        let switches = [
-            ("redfish", entry.redfish.is_some()),
-            ("ipmi", entry.ipmi.is_some()),
-            ("ironic", entry.ironic.is_some()),
-        ];
-        let mut present = switches.iter().filter(|(_, present)| *present);
-        if let (Some((first, _)), Some((second, _))) = (present.next(), present.next()) {
-            return Err(invalid(format!(
-                "the host `{name}` has both `{first}` and `{second}`"
-            )));
-        }
-        for (member, url) in [("redfish", &entry.redfish), ("ironic", &entry.ironic)] {
-            if url.as_deref().is_some_and(|url| !is_web(url)) {
-                return Err(invalid(format!(
-                    "`{member}` of the host `{name}` is not an HTTP URL without a login"
-                )));
-            }
-        }
-        if entry.ironic.as_deref().is_some_and(|url| !is_node(url)) {
-            return Err(invalid(format!(
-                "`ironic` of the host `{name}` is not the URL of a node, which ends with `/v1/nodes/NODE`"
-            )));
-        }
-        entry
-            .ipmi
-            .as_ref()
-            .map_or(Ok(()), |bmc| self.check_ipmi(bmc))
-    }
-
-    fn check_ipmi(&self, bmc: &IpmiEntry) -> Result<(), PortError> {
-        let name = self.name();
-        let wrong = |what: &str| Err(invalid(format!("the host `{name}` has {what}")));
-        let plain = |one: char| !one.is_whitespace() && !one.is_control() && one != '/';
-        if bmc.address.is_empty() || !bmc.address.chars().all(plain) || bmc.port == 0 {
-            return wrong("an `ipmi` without a usable `address` or `port`");
-        }
-        if !CIPHER_SUITES.contains(&bmc.cipher_suite) {
-            return wrong("a `cipherSuite` that is neither 3 nor 17");
-        }
-        let Some((user, password)) = self.ipmi_login() else {
-            return wrong("`ipmi`, and no `ipmiUsername` or `ipmiPassword` in `accessInfo`");
-        };
-        let lengths = (user.len(), password.reveal().len());
-        let fits = (1..=MAX_IPMI_LOGIN_LEN.0).contains(&lengths.0)
-            && (1..=MAX_IPMI_LOGIN_LEN.1).contains(&lengths.1);
-        let invisible = |text: &str| text.chars().any(char::is_control);
-        if !fits || invisible(user) || invisible(password.reveal()) {
-            return wrong(
-                "an IPMI login that no BMC can have: 1 to 16 bytes of user name, 1 to 20 of password",
-            );
-        }
-        Ok(())
+        let switch = PowerSwitch::of(&entry, &login)?;
+        Ok(Self {
+            entry,
+            login,
+            switch,
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.entry.name
-    }
-
-    /// Whether it can be switched on and off.
-    pub(crate) fn has_switch(&self) -> bool {
-        let entry = &self.entry;
-        entry.redfish.is_some() || entry.ipmi.is_some() || entry.ironic.is_some()
-    }
-
-    /// User name and password of its BMC for IPMI, if both are known.
-    pub(crate) fn ipmi_login(&self) -> Option<(&str, &Secret)> {
-        let user = self.login.ipmi_username.as_deref()?;
-        Some((user, self.login.ipmi_password.as_ref()?))
-    }
-
-    /// Login and password for its Redfish service, if both are known.
-    pub(crate) fn redfish_login(&self) -> Option<(&str, &Secret)> {
-        let user = self.login.redfish_username.as_deref()?;
-        Some((user, self.login.redfish_password.as_ref()?))
-    }
-
-    /// Login and password for Ironic (HTTP basic), if both are known.
-    pub(crate) fn ironic_login(&self) -> Option<(&str, &Secret)> {
-        let user = self.login.ironic_username.as_deref()?;
-        Some((user, self.login.ironic_password.as_ref()?))
     }
 
     /// Its SSH server, pinned to the key of the inventory; see [`crate::session::InventoryKeys`].
@@ -375,23 +275,6 @@ impl InventoryHost {
         }
         self.entry.addresses.get(network).map(String::as_str)
     }
-}
-
-/// Whether this is the URL of something that HTTP can call, without a login in it.
-fn is_web(url: &str) -> bool {
-    let url = Url::parse(url);
-    url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty())
-}
-
-/// Whether this is the URL of a node of Ironic, of which the paths of other resources are derived.
-fn is_node(url: &str) -> bool {
-    let Ok(url) = Url::parse(url) else {
-        return false;
-    };
-    let path = url.path().trim_end_matches('/');
-    let node = path.rsplit_once("/v1/nodes/").map(|(_, node)| node);
-    let is_one = node.is_some_and(|node| !node.is_empty() && !node.contains('/'));
-    is_one && url.query().is_none() && url.fragment().is_none()
 }
 
 #[cfg(test)]
@@ -449,26 +332,6 @@ mod tests {
                 "adress",
             ),
             (
-                json!([{"name": "a", "address": "x", "redfish": "ftp://x"}]),
-                login(),
-                "`redfish`",
-            ),
-            (
-                json!([{"name": "a", "address": "x", "ironic": "http://root:hunter2@x/v1/nodes/a"}]),
-                login(),
-                "`ironic`",
-            ),
-            (
-                json!([{"name": "a", "address": "x", "ironic": "http://x/v1/nodes/a/states"}]),
-                login(),
-                "/v1/nodes/NODE",
-            ),
-            (
-                json!([{"name": "a", "address": "x", "ironic": "http://x/v1/nodes/a", "redfish": "http://x"}]),
-                login(),
-                "both `redfish` and `ironic`",
-            ),
-            (
                 json!([{"name": "a", "address": "x", "leaseDirectory": "tmp"}]),
                 login(),
                 "leaseDirectory",
@@ -492,47 +355,5 @@ mod tests {
         }
         let error = read(&json!({"hosts": one()}), &login()).err().unwrap();
         assert!(error.to_string().contains("wipeCommand"), "{error}");
-    }
-
-    #[test]
-    fn a_bmc_without_what_ipmi_needs_is_refused() {
-        let bmc = |entry: Value| json!([{"name": "a", "address": "x", "ipmi": entry}]);
-        let login = |password: &str| json!({"username": "root", "password": "p", "ipmiUsername": "admin", "ipmiPassword": password});
-        let both =
-            json!([{"name": "a", "address": "x", "redfish": "http://b", "ipmi": {"address": "b"}}]);
-        let other = json!({"username": "root", "password": "p", "ipmiUsername": "admin"});
-        for (hosts, access, words) in [
-            (bmc(json!({"address": "b"})), other, "ipmiPassword"),
-            (
-                bmc(json!({"address": "b c"})),
-                login("hunter2"),
-                "`address`",
-            ),
-            (
-                bmc(json!({"address": "b", "port": 0})),
-                login("hunter2"),
-                "`port`",
-            ),
-            (
-                bmc(json!({"address": "b", "cipherSuite": 0})),
-                login("hunter2"),
-                "cipherSuite",
-            ),
-            (
-                bmc(json!({"address": "b"})),
-                login("hunter2-is-longer-than-20"),
-                "20 of password",
-            ),
-            (both, login("hunter2"), "both"),
-        ] {
-            let error = read(&interface(&hosts), &access).err().unwrap();
-            let text = format!("{error} {error:?}");
-            assert_eq!(error.kind(), ErrorKind::Refused);
-            assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
-        }
-        let hosts = bmc(json!({"address": "b"}));
-        let inventory = read(&interface(&hosts), &login("hunter2")).ok().unwrap();
-        let bmc = inventory.hosts[0].entry.ipmi.as_ref().unwrap();
-        assert_eq!((bmc.port, bmc.cipher_suite), (623, 17));
     }
 }

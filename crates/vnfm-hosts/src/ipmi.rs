@@ -4,8 +4,9 @@
 //! with only the password, and neither input nor files.
 
 use crate::errors::{IPMITOOL, POWER, POWER_REFUSED};
-use crate::host_inventory::{InventoryHost, IpmiEntry};
+use crate::host_inventory::InventoryHost;
 use crate::power_state::{PowerState, Reset};
+use crate::power_switch::{IpmiEntry, PowerLogin};
 use crate::session::{Session, quoted};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -14,7 +15,6 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use vnfm_core::ports::{Code, PortError};
 use vnfm_outbound::is_forbidden;
-use vnfm_types::Secret;
 
 /// Longest time of one call; `ipmitool` gives up after 20 s without an answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,28 +42,21 @@ pub(crate) struct Ipmi<'a> {
     session: Session<'a>,
     host: &'a InventoryHost,
     bmc: &'a IpmiEntry,
-    user: &'a str,
-    password: &'a Secret,
+    login: &'a PowerLogin,
 }
 
 impl<'a> Ipmi<'a> {
     pub(crate) fn new(
         session: Session<'a>,
         host: &'a InventoryHost,
-        bmc: &'a IpmiEntry,
-    ) -> Result<Self, PortError> {
-        let Some((user, password)) = host.ipmi_login() else {
-            let action = format!("call the BMC of the host `{}`", host.name());
-            let what = "the inventory has no login for it";
-            return Err(PortError::new(&POWER_REFUSED, action, what).on(host.name()));
-        };
-        Ok(Self {
+        (bmc, login): (&'a IpmiEntry, &'a PowerLogin),
+    ) -> Self {
+        Self {
             session,
             host,
             bmc,
-            user,
-            password,
-        })
+            login,
+        }
     }
 
     pub(crate) async fn reset(&self, action: &str, reset: Reset) -> Result<(), PortError> {
@@ -148,10 +141,10 @@ impl<'a> Ipmi<'a> {
             .args(["-v", "-I", "lanplus", "-H", address])
             .args(["-p", &self.bmc.port.to_string()])
             .args(["-C", &self.bmc.cipher_suite.to_string()])
-            .args(["-L", "OPERATOR", "-U", self.user, "-E"])
+            .args(["-L", "OPERATOR", "-U", &self.login.user, "-E"])
             .args(["chassis", "power", verb])
             .env_clear()
-            .env("IPMI_PASSWORD", self.password.reveal())
+            .env("IPMI_PASSWORD", self.login.password.reveal())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -34,6 +34,7 @@ mod planned;
 mod power;
 mod power_api;
 mod power_state;
+mod power_switch;
 mod records;
 mod redfish;
 mod release;

@@ -8,6 +8,7 @@ use crate::ipmi::Ipmi;
 use crate::ironic::Ironic;
 use crate::power_api::PowerApi;
 use crate::power_state::{PowerReport, Reset};
+use crate::power_switch::PowerSwitch;
 use crate::redfish::Redfish;
 use crate::session::Session;
 use std::time::Duration;
@@ -17,6 +18,8 @@ use vnfm_core::ports::{Backoff, PortError, Stop};
 pub(crate) struct Power<'a> {
     session: Session<'a>,
     host: &'a InventoryHost,
+    /// How errors and the log call it.
+    name: &'static str,
     by: Protocol<'a>,
 }
 
@@ -34,19 +37,27 @@ impl<'a> Power<'a> {
         inventory: &HostInventory,
         host: &'a InventoryHost,
     ) -> Result<Option<Self>, PortError> {
-        let entry = &host.entry;
-        let api = |url, login| PowerApi::new(*session, inventory, host, (url, login));
-        let by = if let Some(url) = &entry.redfish {
-            Protocol::Redfish(Redfish(api(url.as_str(), host.redfish_login())?))
-        } else if let Some(url) = &entry.ironic {
-            Protocol::Ironic(Ironic(api(url.as_str(), host.ironic_login())?))
-        } else if let Some(bmc) = &entry.ipmi {
-            Protocol::Ipmi(Ipmi::new(*session, host, bmc)?)
-        } else {
+        let Some(switch) = &host.switch else {
             return Ok(None);
         };
+        let api = |url, login| PowerApi::new(*session, inventory, host, (url, login));
+        let by = match switch {
+            PowerSwitch::Redfish(url, login) => {
+                Protocol::Redfish(Redfish(api(url, login.as_ref())?))
+            }
+            PowerSwitch::Ironic(url, login) => Protocol::Ironic(Ironic(api(url, login.as_ref())?)),
+            PowerSwitch::Ipmi(bmc, login) => {
+                Protocol::Ipmi(Ipmi::new(*session, host, (bmc, login)))
+            }
+        };
+        let name = switch.name();
         let session = *session;
-        Ok(Some(Self { session, host, by }))
+        Ok(Some(Self {
+            session,
+            host,
+            name,
+            by,
+        }))
     }
 
     /// Switches the host off at once.
@@ -77,7 +88,7 @@ impl<'a> Power<'a> {
         let action = format!(
             "switch `{wanted:?}` the host `{}` by {}",
             self.host.name(),
-            self.by.name()
+            self.name
         );
         let Some((clock, deadline)) = self.session.deadline else {
             return self.request(&action, (reset, timeout)).await.map(drop);
@@ -121,7 +132,7 @@ impl<'a> Power<'a> {
     }
 
     async fn report(&self) -> Result<PowerReport, PortError> {
-        let (host, protocol) = (self.host.name(), self.by.name());
+        let (host, protocol) = (self.host.name(), self.name);
         let action = format!("read the power state of the host `{host}` by {protocol}");
         match &self.by {
             Protocol::Redfish(bmc) => bmc.state(&action).await.map(PowerReport::from),
@@ -132,14 +143,6 @@ impl<'a> Power<'a> {
 }
 
 impl Protocol<'_> {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Redfish(_) => "Redfish",
-            Self::Ipmi(_) => "IPMI",
-            Self::Ironic(_) => "Ironic",
-        }
-    }
-
     /// About how often the power state is read. Some BMCs fail under more than one IPMI session in 5 s.
     fn poll_interval(&self) -> Duration {
         match self {

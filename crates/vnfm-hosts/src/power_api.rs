@@ -2,13 +2,13 @@
 
 use crate::errors::{POWER, POWER_REFUSED};
 use crate::host_inventory::{HostInventory, InventoryHost};
+use crate::power_switch::PowerLogin;
 use crate::session::Session;
 use std::time::Duration;
 use vnfm_core::ports::{Code, PortError};
 use vnfm_outbound::{
     Client, Method, Policy, RequestBuilder, Response, StatusCode, error_chain, is_forbidden, read,
 };
-use vnfm_types::Secret;
 
 /// Limits of calls to a BMC, which is slower than a cloud and says less.
 const POLICY: Policy = Policy {
@@ -17,13 +17,14 @@ const POLICY: Policy = Policy {
     total: Duration::from_mins(1),
     stalled: Duration::from_mins(1),
 };
+
 /// A resource of a power service, with the login for it.
 pub(crate) struct PowerApi<'a> {
     session: Session<'a>,
     host: &'a InventoryHost,
     client: Client,
     url: &'a str,
-    login: Option<(&'a str, &'a Secret)>,
+    login: Option<&'a PowerLogin>,
 }
 
 impl<'a> PowerApi<'a> {
@@ -31,7 +32,7 @@ impl<'a> PowerApi<'a> {
         session: Session<'a>,
         inventory: &HostInventory,
         host: &'a InventoryHost,
-        (url, login): (&'a str, Option<(&'a str, &'a Secret)>),
+        (url, login): (&'a str, Option<&'a PowerLogin>),
     ) -> Result<Self, PortError> {
         let client = Client::trusting(session.to.clone(), POLICY, &inventory.trust, None);
         let client = client.map_err(|why| {
@@ -57,7 +58,7 @@ impl<'a> PowerApi<'a> {
         let request = self.client.request(method, &url);
         let request = request.map_err(|why| self.refused(action, why.to_string()))?;
         Ok(match self.login {
-            Some((user, password)) => request.basic_auth(user, Some(password.reveal())),
+            Some(login) => request.basic_auth(&login.user, Some(login.password.reveal())),
             None => request,
         })
     }
@@ -133,7 +134,7 @@ impl<'a> PowerApi<'a> {
 
     /// The text without the password of the login.
     pub(crate) fn without_password(&self, text: &str) -> String {
-        match self.login.map(|(_, password)| password.reveal()) {
+        match self.login.map(|login| login.password.reveal()) {
             Some(password) if !password.is_empty() => text.replace(password, "…"),
             _ => text.to_owned(),
         }

@@ -3,6 +3,7 @@
 use crate::bmc::{self, Bmc};
 use crate::sshd::Sshd;
 use crate::support::{RealClock, SimulatedHosts, sample, with_forwarders};
+use crate::switched;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_conformance::check;
@@ -55,16 +56,11 @@ async fn simulated() -> Arc<dyn TestBed> {
         .access("redfishUsername", bmc::USER)
         .access("redfishPassword", bmc::PASSWORD);
     let wrong = right.clone().access("password", "a wrong password");
-    let there = hosts.clone();
-    let running = move || there.world.hosts().running();
-    let clock: Arc<dyn Clock> = Arc::new(RealClock);
-    let driver = BareHosts::new(Destinations::anywhere());
     Arc::new(OnVim {
         wrong_login: Some(wrong),
         infeasible: Some(infeasible()),
         sizes: Some([with_forwarders(1), with_forwarders(2)]),
-        running: Box::new(running),
-        ..OnVim::new((driver, clock), right, sample(), move || hosts.leased())
+        ..switched::bed(hosts, right)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Hosts that are switched by IPMI: the real `ipmitool` with the BMC of pyghmi, and with hostile ones.
 
-use crate::support::{RealClock, SimulatedHosts, Site, hosts_of, owner, sample, stopped};
+use crate::support::{SimulatedHosts, Site, owner, sample, stopped};
+use crate::switched::{bed, on_soft_off_and_on, refusal, two_that_are_off};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::net::UdpSocket;
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
-use vnfm_core::ports::{Clock, ErrorKind, InfraDriver as _, PortError, Stop};
+use vnfm_conformance::infra_driver::{RULES, TestBed};
+use vnfm_core::ports::{ErrorKind, InfraDriver as _, Stop};
 use vnfm_hosts::BareHosts;
 use vnfm_outbound::Destinations;
 use vnfm_types::VimConnectionInfo;
@@ -132,32 +133,13 @@ async fn hosts_are_switched_on_shut_down_and_switched_on_again() {
     if !is_installed() {
         return;
     }
-    let hosts = Arc::new(SimulatedHosts::start(2).await);
-    for name in &hosts.names {
-        hosts.world.hosts().power_off(name);
-    }
+    let hosts = two_that_are_off().await;
     let bmcs = bmcs(&hosts, "honest").await;
-    let (site, owner, what) = (
-        Site::new(inventory(&hosts, &ports(&bmcs))),
-        owner(),
-        sample(),
-    );
-    let record = site.create(&owner, &what).await.unwrap();
-    assert_eq!(hosts_of(&record).len(), 2);
-    let stop = Stop::Graceful(Some(Duration::from_secs(20)));
-    let off = site
-        .operate(&owner, (&stopped(&what), &record), stop)
-        .await
-        .unwrap();
-    let again = site
-        .operate(&owner, (&what, &off), Stop::Forceful)
-        .await
-        .unwrap();
-    assert_eq!(again.inventory, record.inventory);
+    let site = Site::new(inventory(&hosts, &ports(&bmcs)));
+    let log = on_soft_off_and_on(&hosts, &site).await;
     for bmc in &bmcs {
         assert_eq!(bmc.calls(), ["on", "soft", "on"]);
     }
-    let log = site.log.lock().unwrap().join("\n");
     assert!(log.contains("by IPMI") && !log.contains(PASSWORD), "{log}");
 }
 
@@ -174,33 +156,10 @@ async fn the_driver_meets_the_contract_with_ipmi() {
         let hosts = Arc::new(SimulatedHosts::start(4).await);
         let bmcs = bmcs(&hosts, "honest").await;
         let info = inventory(&hosts, &ports(&bmcs));
-        let clock: Arc<dyn Clock> = Arc::new(RealClock);
-        let (there, leased) = (hosts.clone(), hosts);
-        let bed: Arc<dyn TestBed> = Arc::new(OnVim {
-            running: Box::new(move || there.world.hosts().running()),
-            ..OnVim::new(
-                (BareHosts::new(Destinations::anywhere()), clock),
-                info,
-                sample(),
-                move || leased.leased(),
-            )
-        });
+        let bed: Arc<dyn TestBed> = Arc::new(bed(hosts, info));
         let outcome = rule.holds(bed).await;
         outcome.unwrap_or_else(|why| panic!("`{}`: {}: {why}", rule.name, rule.says()));
     }
-}
-
-/// Creates the sample although a host is off, with this inventory; the error.
-async fn refusal(hosts: &SimulatedHosts, info: VimConnectionInfo) -> PortError {
-    hosts.world.hosts().power_off("node-1");
-    let site = Site::new(info);
-    let error = site.create(&owner(), &sample()).await.unwrap_err();
-    let text = format!("{error} {error:?}");
-    assert!(
-        text.contains("node-1") && !text.contains(PASSWORD),
-        "{text}"
-    );
-    error
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,7 +170,7 @@ async fn a_wrong_password_and_an_unknown_cipher_suite_are_refused() {
     let hosts = Arc::new(SimulatedHosts::start(2).await);
     let bmc = IpmiBmc::start(&hosts, "node-1", "honest").await;
     let wrong = inventory(&hosts, &[bmc.port]).access("ipmiPassword", "a-wrong-one");
-    let error = refusal(&hosts, wrong).await;
+    let error = refusal(&hosts, Site::new(wrong), PASSWORD).await;
     let text = format!("{error} {error:?}");
     assert_eq!(
         (error.kind(), error.name()),
@@ -225,7 +184,7 @@ async fn a_wrong_password_and_an_unknown_cipher_suite_are_refused() {
     let info = with_login(
         hosts.inventory(|_| json!({"ipmi": {"address": "127.0.0.1", "port": bmc.port}})),
     );
-    let error = refusal(&hosts, info).await;
+    let error = refusal(&hosts, Site::new(info), PASSWORD).await;
     assert_eq!(error.name(), "hosts.power-refused", "{error}");
     assert!(error.to_string().contains("`cipherSuite`"), "{error}");
     assert!(bmc.calls().is_empty(), "nothing was switched");

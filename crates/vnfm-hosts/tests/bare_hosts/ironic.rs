@@ -1,7 +1,8 @@
 //! Hosts that Ironic switches: the real one, standalone, with BMCs of pyghmi; and one that misbehaves.
 
 use crate::ipmi::{self, IpmiBmc, PYTHON, has_modules};
-use crate::support::{RealClock, SimulatedHosts, Site, hosts_of, owner, sample, stopped};
+use crate::support::{SimulatedHosts, Site, owner, sample};
+use crate::switched::{self, bed, on_soft_off_and_on, two_that_are_off};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::net::TcpListener as Port;
@@ -14,8 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
-use vnfm_core::ports::{Clock, ErrorKind, PortError, Stop};
-use vnfm_hosts::BareHosts;
+use vnfm_core::ports::{ErrorKind, PortError};
 use vnfm_outbound::{Client, Destinations, Method, Policy, Trust, read};
 use vnfm_types::VimConnectionInfo;
 
@@ -151,29 +151,13 @@ async fn a_real_ironic_switches_hosts_on_shuts_them_down_and_switches_them_on_ag
     let Some(ironic) = Ironic::start().await else {
         return;
     };
-    let hosts = Arc::new(SimulatedHosts::start(2).await);
-    for name in &hosts.names {
-        hosts.world.hosts().power_off(name);
-    }
+    let hosts = two_that_are_off().await;
     let (bmcs, info) = ironic.with_nodes(&hosts).await;
-    let (site, owner, what) = (Site::new(info), owner(), sample());
-    let record = site.create(&owner, &what).await.unwrap();
-    assert_eq!(hosts_of(&record).len(), 2);
-    let stop = Stop::Graceful(Some(Duration::from_secs(20)));
-    let off = site
-        .operate(&owner, (&stopped(&what), &record), stop)
-        .await
-        .unwrap();
-    assert!(hosts.world.hosts().running().is_empty());
-    let again = site
-        .operate(&owner, (&what, &off), Stop::Forceful)
-        .await
-        .unwrap();
-    assert_eq!(again.inventory, record.inventory);
+    let site = Site::new(info);
+    let log = on_soft_off_and_on(&hosts, &site).await;
     for bmc in &bmcs {
         assert_eq!(bmc.calls(), ["on", "soft", "on"]);
     }
-    let log = site.log.lock().unwrap().join("\n");
     assert!(
         log.contains("by Ironic") && !log.contains(PASSWORD),
         "{log}"
@@ -190,35 +174,20 @@ async fn a_stop_that_was_interrupted_is_completed_or_reversed_by_a_real_ironic()
     let rule = RULES.iter().find(|rule| rule.name == name).unwrap();
     let hosts = Arc::new(SimulatedHosts::start(2).await);
     let (_bmcs, info) = ironic.with_nodes(&hosts).await;
-    let clock: Arc<dyn Clock> = Arc::new(RealClock);
-    let (there, leased) = (hosts.clone(), hosts);
     let bed: Arc<dyn TestBed> = Arc::new(OnVim {
-        running: Box::new(move || there.world.hosts().running()),
         // Each takes seconds in which the BMC and Ironic wait.
         max_interruptions: 5,
-        ..OnVim::new(
-            (BareHosts::new(Destinations::anywhere()), clock),
-            info,
-            sample(),
-            move || leased.leased(),
-        )
+        ..bed(hosts, info)
     });
     let outcome = rule.holds(bed).await;
     outcome.unwrap_or_else(|why| panic!("{}: {why}", rule.says()));
 }
 
-/// Creates the sample although a host is off, with this inventory; the error.
+/// [`switched::refusal`] within 40 s.
 async fn refusal(hosts: &SimulatedHosts, info: VimConnectionInfo) -> PortError {
-    hosts.world.hosts().power_off("node-1");
     let mut site = Site::new(info);
     site.timeout = SignedDuration::from_secs(40);
-    let error = site.create(&owner(), &sample()).await.unwrap_err();
-    let text = format!("{error} {error:?}");
-    assert!(
-        text.contains("node-1") && !text.contains(PASSWORD),
-        "{text}"
-    );
-    error
+    switched::refusal(hosts, site, PASSWORD).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,3 +18,5 @@ mod power;
 mod sshd;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod switched;
