@@ -10,7 +10,8 @@
 //! what a crash has left ([`complete_restore`]). While the mark is set, the server accepts no operations until an operator
 //! has confirmed how the VIMs differ.
 //!
-//! A stored file is in the backup as it is when it is reached; one that is deleted meanwhile is left out.
+//! A stored file is in the backup as it is when it is reached; one that is deleted meanwhile is left out. If a package is
+//! deleted meanwhile, the backup begins again with a new copy of the database.
 
 mod restore;
 mod stored_files;
@@ -33,7 +34,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek as _, Write as _};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ const DATABASE: &str = "vnfm.db";
 /// The restored database, until it is renamed.
 const RESTORING: &str = "vnfm.db.restoring";
 const KEYS: &str = "secrets.key";
+/// How often a backup is begun, because packages are deleted while it is written.
+const MAX_ATTEMPTS: usize = 5;
 /// Upper bound of the manifest, which has some 300 bytes for each file.
 const MAX_MANIFEST_BYTES: u64 = 1 << 26;
 
@@ -123,12 +126,30 @@ async fn write_into(
     let (from, folders, within) = (path.to_owned(), folders.clone(), folder.to_owned());
     let during = action.clone();
     let packed = spawn_blocking(move || {
-        let contents =
-            Contents::copy(&from, &within).map_err(|fault| fault.with_action(&during))?;
-        stored_files::check_room(&folders.files, &contents.instances, &within)?;
-        pack(contents, &folders, manifest, to)
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let contents = Contents::copy(&from, &within);
+            let contents = contents.map_err(|fault| fault.with_action(&during))?;
+            stored_files::check_room(&folders.files, &contents.instances, &within)?;
+            let packed = pack(&contents, &folders, manifest.clone(), emptied(&to)?);
+            let is_last = packed.is_ok() || attempt == MAX_ATTEMPTS;
+            if is_last || !contents.refers_to_deleted(&from) {
+                return packed;
+            }
+        }
     });
     joined(packed.await, &action)
+}
+
+/// The same file, without the content of an earlier attempt.
+fn emptied(file: &File) -> Result<File, StoreError> {
+    let emptied = file.set_len(0).and_then(|()| {
+        let mut file = file.try_clone()?;
+        file.rewind()?;
+        Ok(file)
+    });
+    emptied.map_err(|e| unwritten(&e))
 }
 
 /// The copy of the database, and what it refers to.
@@ -141,6 +162,12 @@ struct Contents {
 }
 
 impl Contents {
+    /// Whether a package of the copy was deleted from the database since.
+    fn refers_to_deleted(&self, database: &Path) -> bool {
+        let current = open_file(database, Access::Read).and_then(|db| onboarded(&db));
+        current.is_ok_and(|current| self.packages.iter().any(|id| !current.contains(id)))
+    }
+
     /// Copies the database at one moment, into a file in `folder` that is deleted when it is closed.
     fn copy(database: &Path, folder: &Path) -> Done<Self> {
         // SQLite needs a named file. After a crash, the next start removes it.
@@ -189,7 +216,7 @@ struct Archive {
 
 /// Packs the copy of the database, the packages and the stored files. Returns the archive, rewound.
 fn pack(
-    mut contents: Contents,
+    contents: &Contents,
     folders: &BackupFolders,
     mut manifest: Value,
     to: File,
@@ -198,7 +225,7 @@ fn pack(
         zip: ZipWriter::new(to),
         files: Map::new(),
     };
-    let added = archive.add((DATABASE, options()), &mut contents.database);
+    let added = archive.add((DATABASE, options()), &mut &contents.database);
     added.map_err(|e| unwritten(&e))?;
     for id in &contents.packages {
         let files = folders.packages.files(id);
@@ -220,7 +247,7 @@ impl Archive {
     fn add(
         &mut self,
         (name, options): (&str, SimpleFileOptions),
-        from: &mut File,
+        from: &mut impl Read,
     ) -> io::Result<&mut Value> {
         self.zip
             .start_file(name, options)

@@ -1,6 +1,6 @@
 """A BMC that speaks IPMI: `bmc.py STATE MODE`. Prints its port, then each request. The login is in BMC_USER and BMC_PASSWORD.
 
-MODE is `honest`, or `stuck`: it accepts requests, and its state stays the same.
+MODE is `honest`; or `stubborn`: the operating system does not shut down; or `stuck`: the state stays the same. All accept requests.
 """
 import os
 import sys
@@ -14,7 +14,7 @@ class OneHost(Bmc):
     powerstate = state
 
     def _become(self, wanted, request):
-        if mode == "honest":
+        if mode == "honest" or mode == "stubborn" and request != "soft":
             self.powerstate = wanted
         print(request, flush=True)
 

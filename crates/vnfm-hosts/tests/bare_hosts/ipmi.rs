@@ -75,14 +75,14 @@ impl IpmiBmc {
         let port = first.expect("the BMC does not start").parse().unwrap();
         let calls: Arc<Mutex<Vec<String>>> = Arc::default();
         let (seen, hosts, name) = (calls.clone(), hosts.clone(), name.to_owned());
-        let is_honest = mode == "honest";
+        let mode = mode.to_owned();
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 seen.lock().unwrap().push(line.clone());
-                if is_honest && line == "on" {
-                    hosts.world.hosts().power_on(&name).await.unwrap();
-                } else if is_honest {
-                    hosts.world.hosts().power_off(&name);
+                match (mode.as_str(), line.as_str()) {
+                    ("stuck", _) | ("stubborn", "soft") => {}
+                    (_, "on") => hosts.world.hosts().power_on(&name).await.unwrap(),
+                    _ => hosts.world.hosts().power_off(&name),
                 }
             }
         });
@@ -141,6 +141,20 @@ async fn hosts_are_switched_on_shut_down_and_switched_on_again() {
         assert_eq!(bmc.calls(), ["on", "soft", "on"]);
     }
     assert!(log.contains("by IPMI") && !log.contains(PASSWORD), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_does_not_shut_down_is_switched_off() {
+    if !is_installed() {
+        return;
+    }
+    let hosts = two_that_are_off().await;
+    let bmcs = bmcs(&hosts, "stubborn").await;
+    let site = Site::new(inventory(&hosts, &ports(&bmcs)));
+    on_soft_off_and_on(&hosts, &site).await;
+    for bmc in &bmcs {
+        assert_eq!(bmc.calls(), ["on", "soft", "off", "on"]);
+    }
 }
 
 /// The rules about starting and stopping, as for Redfish.

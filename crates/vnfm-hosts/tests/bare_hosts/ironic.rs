@@ -39,6 +39,11 @@ fn free_port() -> u16 {
 impl Ironic {
     /// Starts it without nodes; `None`, with a message, if it is not installed.
     async fn start() -> Option<Self> {
+        Self::start_with("http_basic").await
+    }
+
+    /// As [`Self::start`], with this `auth_strategy`.
+    async fn start_with(auth: &str) -> Option<Self> {
         if !has_modules(
             "ironic.cmd.singleprocess, pyghmi.ipmi.bmc",
             "python3-ironic python3-pyghmi",
@@ -54,7 +59,7 @@ impl Ironic {
         let program = Command::new(PYTHON)
             .arg(script)
             .arg(folder.path())
-            .args([port.to_string(), free_port().to_string()])
+            .args([&port.to_string(), &free_port().to_string(), auth])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -128,7 +133,16 @@ impl Ironic {
 
     /// BMCs of these hosts as nodes, and the inventory.
     async fn with_nodes(&self, hosts: &Arc<SimulatedHosts>) -> (Vec<IpmiBmc>, VimConnectionInfo) {
-        let bmcs = ipmi::bmcs(hosts, "honest").await;
+        self.with_bmcs(hosts, "honest").await
+    }
+
+    /// As [`Self::with_nodes`], with BMCs in this mode.
+    async fn with_bmcs(
+        &self,
+        hosts: &Arc<SimulatedHosts>,
+        mode: &str,
+    ) -> (Vec<IpmiBmc>, VimConnectionInfo) {
+        let bmcs = ipmi::bmcs(hosts, mode).await;
         for (name, bmc) in hosts.names.iter().zip(&bmcs) {
             self.enroll(name, (bmc.port, ipmi::PASSWORD)).await;
             self.manage(name).await;
@@ -162,6 +176,33 @@ async fn a_real_ironic_switches_hosts_on_shuts_them_down_and_switches_them_on_ag
         log.contains("by Ironic") && !log.contains(PASSWORD),
         "{log}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_does_not_shut_down_is_switched_off_by_a_real_ironic() {
+    let Some(ironic) = Ironic::start().await else {
+        return;
+    };
+    let hosts = two_that_are_off().await;
+    let (bmcs, info) = ironic.with_bmcs(&hosts, "stubborn").await;
+    on_soft_off_and_on(&hosts, &Site::new(info)).await;
+    for bmc in &bmcs {
+        assert_eq!(bmc.calls(), ["on", "soft", "off", "on"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_ironic_without_logins_switches_a_host_on() {
+    let Some(ironic) = Ironic::start_with("noauth").await else {
+        return;
+    };
+    let hosts = two_that_are_off().await;
+    let (bmcs, _) = ironic.with_nodes(&hosts).await;
+    let info = hosts.inventory(|name| json!({"ironic": format!("{}/{name}", ironic.url)}));
+    Site::new(info).create(&owner(), &sample()).await.unwrap();
+    for bmc in &bmcs {
+        assert_eq!(bmc.calls(), ["on"]);
+    }
 }
 
 /// The hardest of the rules about starting and stopping: Ironic has locked the node when the next call comes.

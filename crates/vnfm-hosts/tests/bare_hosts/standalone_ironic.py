@@ -1,6 +1,6 @@
-"""Ironic, standalone: API and conductor in one process, with SQLite. `standalone_ironic.py FOLDER PORT RPC_PORT`.
+"""Ironic, standalone: API and conductor in one process, with SQLite. `standalone_ironic.py FOLDER PORT RPC_PORT AUTH`.
 
-FOLDER has the file `users` with the logins for the API, as htpasswd writes it.
+AUTH is `noauth` or `http_basic`; FOLDER has the file `users` with the logins for the API, as htpasswd writes it.
 """
 import os
 import pathlib
@@ -8,10 +8,10 @@ import sys
 
 from ironic.cmd import dbsync, singleprocess
 
-folder, port, rpc_port = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+folder, port, rpc_port, auth = pathlib.Path(sys.argv[1]), *sys.argv[2:]
 config = folder / "ironic.conf"
 config.write_text(f"""[DEFAULT]
-auth_strategy = http_basic
+auth_strategy = {auth}
 http_basic_auth_user_file = {folder}/users
 rpc_transport = json-rpc
 host = standalone

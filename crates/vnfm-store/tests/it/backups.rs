@@ -1,10 +1,13 @@
 //! Backups are consistent, contain no key, and can be restored; an invalid backup changes nothing.
 
 use crate::records::{
-    Home, TENANT, at, deployment, folders_with_package, instance, notification, op, seed,
+    Home, TENANT, at, deployment, folders_with_package, instance, notification, op, package, seed,
 };
 use serde_json::json;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+use tokio::task::spawn_blocking;
 use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{Change, Store as _, StoreError};
 use vnfm_store::{SqliteStore, restore};
@@ -79,6 +82,46 @@ async fn a_backup_during_writes_is_a_consistent_snapshot() {
         let record = store.instance(TENANT, name).await.unwrap();
         assert_eq!(record.active_op, Some(format!("o{n}")));
     }
+}
+
+/// The first package of the backup is read from a pipe, so that the backup waits after it has copied the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_that_is_deleted_during_a_backup_is_not_in_it() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &[]).await;
+    let added = vec![Change::AddPackage(package("a-first", None))];
+    store.write(None, added).await.unwrap();
+    let folders = folders_with_package(home.folder.path());
+    let pipe = folders.packages.path("a-first").unwrap();
+    assert!(
+        Program::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let file = home.folder.path().join("a.backup");
+    let deleted = async {
+        let writer = pipe.clone();
+        let opened = spawn_blocking(move || File::create(writer)).await.unwrap();
+        let removed = Change::RemovePackage {
+            tenant: TENANT.into(),
+            id: "package".into(),
+        };
+        store.write(None, vec![removed]).await.unwrap();
+        folders.packages.remove("package").await.unwrap();
+        std::fs::remove_file(&pipe).unwrap();
+        std::fs::write(&pipe, "what was onboarded first").unwrap();
+        drop(opened);
+    };
+    let (made, ()) = futures::join!(store.backup(&folders, &file, at()), deleted);
+    made.unwrap();
+    drop(store);
+    let restored = restore(&file, home.folder.path(), at()).await.unwrap();
+    assert_eq!(restored.packages, 1);
+    let content = std::fs::read_to_string(&pipe).unwrap();
+    assert_eq!(content, "what was onboarded first");
 }
 
 #[tokio::test(flavor = "multi_thread")]
