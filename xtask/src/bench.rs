@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: runs `vnfm-benches` with release builds of the programs, and times the demo in the simulated world.
 //! With `--real`: compares the demo and VNF-A's scale-out on the real systems with the same steps done manually, and measures
-//! the time for which the demo had no external call in flight.
+//! the time for which the demo had no external call in flight. `--real --clusters` does so with the story `clusters`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// With `--real`: compare only the installation of charts, which needs no hosts.
     #[arg(long, requires = "real")]
     charts: bool,
+    /// With `--real`: compare only the story `clusters`, which takes long.
+    #[arg(long, requires = "real", conflicts_with = "charts")]
+    clusters: bool,
     /// Instead: compare the demo and a scale-out on the real systems with the same steps done manually, in this many pairs.
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "5", conflicts_with = "groups")]
     real: Option<usize>,
@@ -37,6 +40,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.real {
         Some(pairs) if arguments.charts => compare_charts(pairs, arguments),
+        Some(pairs) if arguments.clusters => compare_clusters(pairs, arguments),
         Some(pairs) => compare_with_manual(pairs, arguments),
         None => released(arguments),
     }
@@ -123,6 +127,8 @@ const OPERATIONS: [&str; 4] = [
 const MAX_RATIO: f64 = 1.0;
 /// Maximum ratio for a scale-out by two workers.
 const MAX_SCALE_OUT_RATIO: f64 = 1.1;
+/// Maximum ratio for all operations on a highly available cluster.
+const MAX_CLUSTERS_RATIO: f64 = 1.1;
 /// Maximum seconds of the demo with no external call in flight.
 const MAX_IDLE: f64 = 2.0;
 /// Maximum seconds that our installation of a chart may take longer than `helm install --wait`.
@@ -183,6 +189,56 @@ fn compare_charts(pairs: usize, arguments: &Arguments) -> Result<()> {
         "on the real control plane, {pairs} times in turn with the same charts installed by hand"
     );
     report(&charts_in_pairs(pairs)?, arguments)
+}
+
+/// How the steps of the story `clusters` begin that are also done by hand.
+const CLUSTER_STEPS: [&str; 7] = [
+    "instantiate VNF-A",
+    "scale to ",
+    "heal ",
+    "rotate the certificates",
+    "back up etcd",
+    "restore the snapshot of etcd",
+    "upgrade Kubernetes to ",
+];
+
+fn compare_clusters(pairs: usize, arguments: &Arguments) -> Result<()> {
+    ensure!(pairs > 0, "at least one pair is needed");
+    stack::up(&stack::ALL.into())?;
+    println!("a highly available cluster, {pairs} times in turn with the same steps by hand");
+    let mut ratios = Vec::new();
+    for pair in 1..=pairs {
+        let ours = run_demo(&["--real", "--story", "clusters"], &[])?;
+        let manual = manual_report("clusters-by-hand.sh", "VNFM_LIVE_IMAGES")?;
+        let (ours, manual) = (cluster_seconds(&ours)?, cluster_seconds(&manual)?);
+        for (step, (ours, manual)) in CLUSTER_STEPS.iter().zip(ours.iter().zip(&manual)) {
+            let step = step.trim_end();
+            terminal::note(&format!(
+                "pair {pair}: {step}, manual {manual:.1} s, ours {ours:.1} s"
+            ));
+        }
+        ratios.push(ours.iter().sum::<f64>() / manual.iter().sum::<f64>());
+    }
+    let name = "operations on a highly available cluster against the same by hand";
+    report(&[figure(name, "", ratios, MAX_CLUSTERS_RATIO)], arguments)
+}
+
+/// The duration of each of [`CLUSTER_STEPS`] in a report, in seconds.
+fn cluster_seconds(report: &Value) -> Result<Vec<f64>> {
+    let all = report["steps"].as_array().into_iter().flatten();
+    let all: Vec<_> = all
+        .filter_map(|step| Some((step["step"].as_str()?, step["seconds"].as_f64()?)))
+        .collect();
+    let sum = |begin: &&str| {
+        let found: Vec<f64> = all
+            .iter()
+            .filter(|(name, _)| name.starts_with(begin))
+            .map(|(_, seconds)| *seconds)
+            .collect();
+        ensure!(!found.is_empty(), "the report has no step `{begin}…`");
+        Ok(found.iter().sum())
+    };
+    CLUSTER_STEPS.iter().map(sum).collect()
 }
 
 /// One chart, and fifty in one stage: in turn by hand and by us.
@@ -329,4 +385,39 @@ fn run_demo(flags: &[&str], environment: &[(&str, String)]) -> Result<Value> {
         "the demo failed; its output is above"
     );
     Ok(serde_json::from_slice(&std::fs::read(report.path())?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cluster_seconds;
+    use serde_json::{Value, json};
+
+    fn report(steps: &[(&str, f64)]) -> Value {
+        let step = |(name, seconds): &(&str, f64)| json!({"step": name, "seconds": seconds});
+        json!({"steps": steps.iter().map(step).collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn steps_of_a_cluster_are_summed_by_the_beginning_of_their_names() {
+        let mut steps = vec![
+            ("instantiate VNF-A: stack, hosts", 100.0),
+            ("instantiate VNF-B on VNF-A", 7.0),
+            ("scale to four workers", 30.0),
+            ("scale to two workers", 15.0),
+            ("heal masterNode-1", 60.0),
+            ("heal masterNode-2", 61.0),
+            ("rotate the certificates", 200.0),
+            ("rotate the ca", 9.0),
+            ("back up etcd", 4.0),
+            ("restore the snapshot of etcd", 40.0),
+        ];
+        let error = cluster_seconds(&report(&steps)).unwrap_err();
+        assert!(
+            error.to_string().contains("upgrade Kubernetes to "),
+            "{error}"
+        );
+        steps.push(("upgrade Kubernetes to the next minor version", 500.0));
+        let seconds = cluster_seconds(&report(&steps)).unwrap();
+        assert_eq!(seconds, [100.0, 45.0, 121.0, 200.0, 4.0, 40.0, 500.0]);
+    }
 }

@@ -37,7 +37,7 @@ const ROTATION: &str = "ca-rotation";
 const LAST_PHASE: &str = "ca-phase";
 
 /// The components that read at their start which CAs to trust.
-const READERS: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
+const READERS: &[&str] = &["etcd", "kube-controller-manager", "kube-apiserver"];
 
 /// The phases in order; `Trust` is the only one that can be rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -242,10 +242,9 @@ impl<'a> Rotation<'a> {
             let host = self.machine(node);
             let components = host.kubernetes(PHASE, "components").await?;
             let components: Vec<_> = components.split_whitespace().collect();
-            let readers: Vec<_> = READERS
-                .iter()
-                .copied()
-                .filter(|reader| components.contains(reader))
+            let readers: Vec<_> = components
+                .into_iter()
+                .filter(|component| READERS.contains(component))
                 .collect();
             self.restarts(host, phase).restart(&readers).await?;
         }

@@ -1,13 +1,12 @@
 //! The certificates of the control plane: when they expire, and their renewal.
 //!
 //! ```text
-//! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd, API server, controller manager, scheduler
+//! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd, controller manager, scheduler, API server
 //! ```
 //!
-//! A component reads its certificates when it starts. All components of a node restart at the same time, by a label in
-//! their manifests, and must be Ready before the next node: with several control-plane nodes there is always one that
-//! responds. The label is that of the operation, so that the attempt after a crash sees what is done. Kubelets renew their
-//! own certificates.
+//! A component reads its certificates when it starts. The components of a node restart together, by a label in their
+//! manifests, and must be Ready before the next node: with several control-plane nodes there is always one that responds. The
+//! label is that of the operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
 
 use crate::api::Api;
 use crate::clocks;

@@ -4,9 +4,9 @@
 //! backup    each control-plane node that responds:  snapshot ─► encrypted ─► `/var/lib/vnfm/etcd/NAME.db.enc`; old ones go
 //!           the VNFM:                               a copy of one of them; old ones go
 //! restore   no node has the snapshot, or another content:  the VNFM's copy ─► a node
-//!           the first that has it:  decrypted, complete, this cluster's? ─► etcd and API server stop ─► one member with its
-//!                                   data ─► both start
-//!           the others:             etcd and API server stop, until a heal replaces the node
+//!           the first that has it:  decrypted, complete, this cluster's?
+//!           all that respond:       the API servers stop, then etcd
+//!           the first:              one member with the snapshot's data ─► both start; the others wait for a heal
 //! ```
 //!
 //! A restore needs neither API server nor quorum, for it is the way back when both are gone. The passphrase is in the request
@@ -15,7 +15,7 @@
 
 use crate::access::Access;
 use crate::certificates::operation_id;
-use crate::installer::{Installer, read_ca};
+use crate::installer::{Installer, PARALLEL_HOSTS, first_failure, read_ca};
 use crate::kubectl::KUBECTL;
 use crate::machine::{FOLDER, Machine};
 use crate::plan::{Node, Plan};
@@ -275,11 +275,15 @@ pub(crate) async fn restore(
     let host = Machine::new(cx, plan, node);
     verify(&host, name, passphrase).await?;
     let id = operation_id(cx, plan, RESTORING).await?;
-    for other in &others {
-        cx.progress(10, &format!("stopping etcd on `{}`", other.name))
+    for pod in ["kube-apiserver", "etcd"] {
+        cx.progress(10, &format!("stopping `{pod}` on all nodes"))
             .await;
-        let other = Machine::new(cx, plan, other);
-        other.step(PHASE, &format!("{RUN} stop")).await?;
+        let stops = others.iter().copied().chain([node]);
+        let stops = stops.map(|node| async move {
+            let host = Machine::new(cx, plan, node);
+            host.step(PHASE, &format!("{RUN} stop {pod}")).await
+        });
+        first_failure(join_all_limited(PARALLEL_HOSTS, stops).await)?;
     }
     cx.progress(30, &format!("restoring `{name}` on `{}`", node.name))
         .await;

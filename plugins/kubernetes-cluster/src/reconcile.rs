@@ -386,7 +386,9 @@ impl<'a> Reconciler<'a> {
         let is_control_plane = |host: &&Machine<'_>| self.plan.is_control_plane(host.node);
         let (control_planes, workers): (Vec<_>, Vec<_>) = hosts.iter().partition(is_control_plane);
         let removals = workers.into_iter().map(|host| async {
-            self.reset(host).await;
+            if host.answers().await {
+                self.reset(host).await;
+            }
             self.api.delete_node(&host.node.name).await
         });
         first_failure(join_all_limited(PARALLEL_HOSTS, removals).await)?;
@@ -402,9 +404,7 @@ impl<'a> Reconciler<'a> {
 
     /// A reset that fails is only logged: the server is deleted anyway.
     async fn reset(&self, host: &Machine<'_>) {
-        if host.answers().await
-            && let Err(error) = reset_host(host).await
-        {
+        if let Err(error) = reset_host(host).await {
             let (cx, name) = (self.api.cx, &host.node.name);
             cx.warn(&format!("`{name}` was not reset: {}", error.detail));
         }
@@ -416,12 +416,14 @@ impl<'a> Reconciler<'a> {
         host: &Machine<'_>,
         responds: bool,
     ) -> Result<(), DriverError> {
-        if responds && let Err(error) = stop_serving(host).await {
-            let (cx, name) = (self.api.cx, &host.node.name);
-            let left = format!("`{name}` may still have the address: {}", error.detail);
-            cx.warn(&left);
+        if responds {
+            if let Err(error) = stop_serving(host).await {
+                let (cx, name) = (self.api.cx, &host.node.name);
+                let left = format!("`{name}` may still have the address: {}", error.detail);
+                cx.warn(&left);
+            }
+            self.reset(host).await;
         }
-        self.reset(host).await;
         let Node { name, address, .. } = host.node;
         members::remove(&self.master, (name, address)).await?;
         self.api.delete_node(name).await

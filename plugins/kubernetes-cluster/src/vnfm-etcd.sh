@@ -5,7 +5,7 @@
 #   vnfm-etcd list                                NAME, size in bytes and SHA-256 of each snapshot
 #   vnfm-etcd verify NAME PASSPHRASE_FILE         whether the passphrase is that of the snapshot, which is complete and this cluster's
 #   vnfm-etcd restore NAME PASSPHRASE_FILE MEMBER PEER_URL ID   makes NAME the data of a cluster of this one MEMBER, once for each ID
-#   vnfm-etcd stop                                stops etcd and the API server until the host is reset
+#   vnfm-etcd stop POD                            stops `kube-apiserver` or `etcd` until a restore here, or until the host is reset
 # etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before.
 set -eu
 umask 077
@@ -38,15 +38,15 @@ check() {
   grep -qaF "$(sed -n 2p /etc/kubernetes/pki/ca.crt)" "$2" || {
     echo "the snapshot $1 is that of a cluster with another CA" >&2; exit 5; }
 }
-stop_pods() {
+# stop_pod NAME: the API server first, because it does not end without its etcd. Watches keep it from ending by itself: it gets
+# 5 s for the requests that it has, instead of the 30 s after which the kubelet kills it.
+stop_pod() {
   mkdir -p "$stopped"
-  for pod in kube-apiserver etcd; do
-    [ ! -e "$manifests/$pod.yaml" ] || mv -f "$manifests/$pod.yaml" "$stopped/$pod.yaml"
-  done
-  manifest=$stopped/etcd.yaml
+  [ ! -e "$manifests/$1.yaml" ] || mv -f "$manifests/$1.yaml" "$stopped/$1.yaml"
   looks=0
-  while pgrep -x etcd >/dev/null || pgrep -x kube-apiserver >/dev/null; do
-    looks=$((looks + 1)); [ $looks -lt 120 ] || { echo "etcd and the API server do not stop" >&2; exit 4; }
+  while pgrep -x "$1" >/dev/null; do
+    looks=$((looks + 1)); [ $looks -lt 120 ] || { echo "$1 does not stop" >&2; exit 4; }
+    [ "$1" != kube-apiserver ] || [ $looks -lt 5 ] || pkill -KILL -x "$1" || true
     sleep 1
   done
 }
@@ -83,7 +83,7 @@ restore)
     tool etcdutl snapshot restore "$snapshots/old.db" --name "$member" --initial-cluster "$member=$peer" \
       --initial-cluster-token "vnfm-$id" --initial-advertise-peer-urls "$peer" --data-dir "$data/vnfm-new" \
       --bump-revision 1000000000 --mark-compacted
-    stop_pods
+    stop_pod kube-apiserver; stop_pod etcd
     rm -rf "$data/vnfm-before"; [ ! -d "$data/member" ] || mv "$data/member" "$data/vnfm-before"
     mv "$data/vnfm-new/member" "$data/member"; rm -rf "$data/vnfm-new" "$data"/vnfm-restored-*
     touch "$data/vnfm-restored-$id"
@@ -92,7 +92,7 @@ restore)
     [ ! -e "$stopped/$pod.yaml" ] || mv -f "$stopped/$pod.yaml" "$manifests/$pod.yaml"
   done ;;
 stop)
-  stop_pods ;;
+  stop_pod "$2" ;;
 *)
-  echo "usage: vnfm-etcd name|save|list|verify|restore|stop …" >&2; exit 2 ;;
+  echo "usage: vnfm-etcd name|save|list|verify|stop|restore …" >&2; exit 2 ;;
 esac

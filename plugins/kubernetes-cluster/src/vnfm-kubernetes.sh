@@ -7,6 +7,9 @@
 #   vnfm-kubernetes drop          deletes the copies
 #   vnfm-kubernetes components    the static pods of the control plane, in the order in which they are restarted
 #   vnfm-kubernetes restart NAME ID   the static pod NAME gets the label vnfm.dev/restarted=ID, and the kubelet restarts it
+# Watches keep an API server from ending by itself, and the kubelet kills it after 30 s. Until then it answers nobody, because its
+# etcd restarts as well, and the kubelet, which calls the API server of its node, starts nothing. So it is the last to restart,
+# and gets 5 s for the requests that it has.
 set -eu
 umask 077
 copies=/var/lib/vnfm/kubernetes
@@ -52,14 +55,20 @@ manifests)
 drop)
   rm -rf "$copies" ;;
 components)
-  for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
+  for name in etcd kube-controller-manager kube-scheduler kube-apiserver; do
     [ ! -e "$manifests/$name.yaml" ] || echo "$name"
   done ;;
 restart)
   new=/etc/kubernetes/vnfm-restart-$2
   sed -e '/^    vnfm\.dev\/restarted:/d' -e "s/^  labels:\$/&\\n    vnfm.dev\\/restarted: \"$3\"/" "$manifests/$2.yaml" >"$new"
   grep -q '^    vnfm\.dev/restarted:' "$new" || { echo "$manifests/$2.yaml has no labels to add one to" >&2; exit 3; }
-  mv -f "$new" "$manifests/$2.yaml" ;;
+  ! cmp -s "$new" "$manifests/$2.yaml" || { rm -f "$new"; exit 0; }
+  running=$(pgrep -o -x "$2" || true)
+  mv -f "$new" "$manifests/$2.yaml"
+  [ "$2" = kube-apiserver ] && [ -n "$running" ] || exit 0
+  looks=0
+  while kill -0 "$running" 2>/dev/null && [ $looks -lt 5 ]; do looks=$((looks + 1)); sleep 1; done
+  kill -KILL "$running" 2>/dev/null || true ;;
 *)
   echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restart …" >&2; exit 2 ;;
 esac

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""One master and n workers by plain Heat REST: what the baseline drives the cloud with. As the sample VNF-A has it, each
+"""Masters and workers by plain Heat REST: what the baseline drives the cloud with. As the sample VNF-A has it, each
 server has a port on a network of the stack's own and one on the shared one.
 
-    stack3.py create NAME [WORKERS]    prints "CREATE_COMPLETE", then {"master_ip": ..., "worker0_ip": ...}
-    stack3.py scale NAME WORKERS       the same for another number of workers; prints "UPDATE_COMPLETE" and the addresses
+    stack3.py create NAME [WORKERS [MASTERS]]   prints "CREATE_COMPLETE", then {"master_ip": ..., "worker0_ip": ...}; further
+                                       masters are master1, master2, ...
+    stack3.py scale NAME WORKERS [MASTERS]   the same for another number of workers; prints "UPDATE_COMPLETE" and the addresses
+    stack3.py replace NAME SERVER WORKERS [MASTERS]   another server in the place of this one, with its addresses; prints likewise
     stack3.py delete NAME              prints "DELETE_COMPLETE" and what servers, ports and key pairs are left
 Environment: OPENSTACK_PORT_BASE (20000), KEY (file with the public key to log in with; optional)
 """
@@ -44,10 +46,11 @@ class Cloud:
         sys.exit("stack %s is not done after %d s" % (stack, seconds))
 
 
-def template(stack, workers, key):
+def template(stack, workers, masters, key):
     resources = {"net": {"type": "OS::Neutron::Net"}, "subnet": {"type": "OS::Neutron::Subnet", "properties": {
         "network": {"get_resource": "net"}, "cidr": "10.10.0.0/24", "ip_version": 4}}}
-    for name in ["master"] + ["worker%d" % i for i in range(workers)]:
+    names = ["master"] + ["master%d" % i for i in range(1, masters)] + ["worker%d" % i for i in range(workers)]
+    for name in names:
         resources[name + "_inside"] = {"type": "OS::Neutron::Port", "depends_on": "subnet", "properties": {
             "network": {"get_resource": "net"}}}
         resources[name + "_port"] = {"type": "OS::Neutron::Port", "properties": {"network": "provider"}}
@@ -62,24 +65,40 @@ def template(stack, workers, key):
     return {"heat_template_version": "2018-08-31", "resources": resources, "outputs": outputs}
 
 
-def create(name, workers="2"):
+def create(name, workers="2", masters="1"):
     cloud = Cloud()
     r = cloud.call("POST", "orchestration", "/stacks", json={
-        "stack_name": name, "template": template(name, int(workers), public_key()), "timeout_mins": 5})
+        "stack_name": name, "template": template(name, int(workers), int(masters), public_key()), "timeout_mins": 5})
     if r.status_code != 201:
         sys.exit("%d %s" % (r.status_code, r.text[:600]))
     show(cloud.wait("%s/%s" % (name, r.json()["stack"]["id"])))
 
 
-def scale(name, workers):
-    cloud = Cloud()
+def path_of(cloud, name):
     stack = cloud.call("GET", "orchestration", "/stacks?name=" + name).json()["stacks"][0]
-    path = "%s/%s" % (name, stack["id"])
+    return "%s/%s" % (name, stack["id"])
+
+
+def update(cloud, name, workers, masters):
+    path = path_of(cloud, name)
     r = cloud.call("PUT", "orchestration", "/stacks/" + path, json={
-        "template": template(name, int(workers), public_key()), "timeout_mins": 5})
+        "template": template(name, int(workers), int(masters), public_key()), "timeout_mins": 5})
     if r.status_code != 202:
         sys.exit("%d %s" % (r.status_code, r.text[:600]))
     show(cloud.wait(path))
+
+
+def scale(name, workers, masters="1"):
+    update(Cloud(), name, workers, masters)
+
+
+def replace(name, server, workers, masters="1"):
+    cloud = Cloud()
+    r = cloud.call("PATCH", "orchestration", "/stacks/%s/resources/%s" % (path_of(cloud, name), server), json={
+        "mark_unhealthy": True, "resource_status_reason": "its host is off"})
+    if r.status_code != 200:
+        sys.exit("%d %s" % (r.status_code, r.text[:600]))
+    update(cloud, name, workers, masters)
 
 
 def public_key():
@@ -105,4 +124,4 @@ def delete(name):
 
 
 if __name__ == "__main__":
-    {"create": create, "scale": scale, "delete": delete}[sys.argv[1]](*sys.argv[2:])
+    {"create": create, "scale": scale, "replace": replace, "delete": delete}[sys.argv[1]](*sys.argv[2:])

@@ -31,8 +31,12 @@ pub(super) fn vnfm_etcd(shell: &Shell, words: &[&str]) -> Output {
         }
         ["list"] => Ok(list(host)),
         ["verify", name, passphrase] => return verify(host, (name, passphrase)),
+        ["stop", pod] => {
+            host.disk().write(&stopped(pod), "", 0o600);
+            Ok(String::new())
+        }
         ["restore", name, passphrase, _, _, id] => restore(host, (name, passphrase), id),
-        _ => Err("usage: vnfm-etcd name|save|list|verify|restore …\n".to_owned()),
+        _ => Err("usage: vnfm-etcd name|save|list|verify|stop|restore …\n".to_owned()),
     };
     result.map_or_else(|error| Output::fail(3, error), Output::ok)
 }
@@ -116,7 +120,19 @@ fn verify(host: &Host, (name, passphrase): (&str, &str)) -> Output {
     }
 }
 
+/// The manifest of a static pod that does not run.
+fn stopped(pod: &str) -> String {
+    format!("/etc/kubernetes/vnfm-stopped/{pod}.yaml")
+}
+
 fn restore(host: &Host, snapshot: (&str, &str), id: &str) -> Result<String, String> {
+    for pod in ["kube-apiserver", "etcd"] {
+        let manifest = stopped(pod);
+        if !host.disk().is_file(&manifest) {
+            return Err(format!("{pod} runs\n"));
+        }
+        host.disk().remove(&manifest);
+    }
     if host.disk().text(RESTORED).as_deref() == Some(id) {
         return Ok(String::new());
     }

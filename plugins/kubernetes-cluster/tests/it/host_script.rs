@@ -1,8 +1,9 @@
 //! `vnfm-kubernetes` itself, in the machine's own shell, on files as kubeadm writes them; the simulated hosts only imitate it.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 const SCRIPT: &str = include_str!("../../src/vnfm-kubernetes.sh");
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  annotations:\n    kubeadm.kubernetes.io/x: y\n  labels:\n    \
@@ -45,6 +46,13 @@ impl Root {
             });
         root.write("vnfm-kubernetes", &script);
         root
+    }
+
+    /// A process that the host takes for its API server.
+    fn api_server(&self) -> Child {
+        let child = Command::new("/bin/sleep").arg("600").spawn().unwrap();
+        self.program("pgrep", &format!("echo {}", child.id()));
+        child
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -157,7 +165,7 @@ fn what_was_copied_is_put_back() {
 #[test]
 fn a_static_pod_gets_one_label_per_restart() {
     let root = Root::new();
-    let names = "kube-apiserver\nkube-controller-manager\nkube-scheduler\n";
+    let names = "kube-controller-manager\nkube-scheduler\nkube-apiserver\n";
     assert_eq!(root.ok(&["components"]), names);
     let manifest = "etc/kubernetes/manifests/kube-scheduler.yaml";
     let before = root.read(manifest);
@@ -183,4 +191,20 @@ fn a_static_pod_gets_one_label_per_restart() {
         "kind: Pod\n",
         "what cannot be labelled stays"
     );
+}
+
+#[test]
+fn an_api_server_that_does_not_end_is_killed_once_per_restart() {
+    let root = Root::new();
+    root.program("sleep", "exit 0");
+    let mut old = root.api_server();
+    root.ok(&["restart", "kube-apiserver", "abc234"]);
+    assert_eq!(old.wait().unwrap().signal(), Some(9));
+    let mut new = root.api_server();
+    root.ok(&["restart", "kube-apiserver", "abc234"]);
+    assert!(new.try_wait().unwrap().is_none(), "it has been restarted");
+    root.ok(&["restart", "kube-scheduler", "abc234"]);
+    assert!(new.try_wait().unwrap().is_none(), "another component");
+    new.kill().unwrap();
+    new.wait().unwrap();
 }
