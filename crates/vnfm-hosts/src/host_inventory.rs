@@ -229,7 +229,7 @@ impl InventoryHost {
                 "`leaseDirectory` of the host `{name}` is not an absolute path"
             )));
         }
-        let switch = PowerSwitch::of(&entry, &login)?;
+        let switch = PowerSwitch::for_host(&entry, &login)?;
         Ok(Self {
             entry,
             login,

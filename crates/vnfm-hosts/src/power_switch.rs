@@ -51,7 +51,7 @@ fn cipher_suite() -> u8 {
 
 impl PowerSwitch {
     /// The switch that a host has, if any.
-    pub(crate) fn of(host: &HostEntry, login: &Login) -> Result<Option<Self>, PortError> {
+    pub(crate) fn for_host(host: &HostEntry, login: &Login) -> Result<Option<Self>, PortError> {
         let name = &host.name;
         let found = match (&host.redfish, &host.ipmi, &host.ironic) {
             (None, None, None) => return Ok(None),
