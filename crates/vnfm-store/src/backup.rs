@@ -51,7 +51,7 @@ const DATABASE: &str = "vnfm.db";
 /// The restored database, until it is renamed.
 const RESTORING: &str = "vnfm.db.restoring";
 const KEYS: &str = "secrets.key";
-/// How often a backup is begun, because packages are deleted while it is written.
+/// Maximum number of attempts at a backup, if packages are deleted while it is written.
 const MAX_ATTEMPTS: usize = 5;
 /// Upper bound of the manifest, which has some 300 bytes for each file.
 const MAX_MANIFEST_BYTES: u64 = 1 << 26;

@@ -37,7 +37,7 @@ const ROTATION: &str = "ca-rotation";
 const LAST_PHASE: &str = "ca-phase";
 
 /// The components that read at their start which CAs to trust.
-const READERS: &[&str] = &["etcd", "kube-controller-manager", "kube-apiserver"];
+const READERS: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// The phases in order; `Trust` is the only one that can be rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -38,8 +38,8 @@ check() {
   grep -qaF "$(sed -n 2p /etc/kubernetes/pki/ca.crt)" "$2" || {
     echo "the snapshot $1 is that of a cluster with another CA" >&2; exit 5; }
 }
-# stop_pod NAME: the API server first, because it does not end without its etcd. Watches keep it from ending by itself: it gets
-# 5 s for the requests that it has, instead of the 30 s after which the kubelet kills it.
+# stop_pod NAME: the API server before etcd, which its last requests need. Watches keep it from ending by itself: it is killed
+# after 5 s, as the kubelet would after 30.
 stop_pod() {
   mkdir -p "$stopped"
   [ ! -e "$manifests/$1.yaml" ] || mv -f "$manifests/$1.yaml" "$stopped/$1.yaml"
