@@ -53,7 +53,7 @@ defaults
     timeout check 2s
     timeout client 1h
     timeout server 1h
-    option redispatch
+    option redispatch 1
 frontend kubernetes-api
     bind 0.0.0.0:$port
     default_backend control-planes
@@ -61,7 +61,7 @@ backend control-planes
     balance roundrobin
     option httpchk GET /readyz
     http-check expect rstatus ^(200|401)$
-    default-server check check-ssl verify none inter 2s fall 3 rise 1 on-marked-down shutdown-sessions
+    default-server check check-ssl verify none inter 2s fastinter 500ms fall 3 rise 1 on-marked-down shutdown-sessions
 $servers
 Y
   S "$1" sudo tee /etc/keepalived/keepalived.conf >/dev/null <<Y

@@ -72,24 +72,47 @@ async fn find_control_plane(
         }
         return Ok(None);
     };
-    let is_apart = |host: &Machine<'_>| apart.iter().any(|vnfc| vnfc.id == host.node.vnfc);
-    let responses = join_all(hosts.iter().map(Machine::answers)).await;
-    let (mut working, mut silent, mut found) = (0, Vec::new(), None);
-    for (index, (host, responds)) in hosts.iter().zip(responses).enumerate() {
+    let is_apart = |host: &&Machine<'_>| apart.iter().any(|vnfc| vnfc.id == host.node.vnfc);
+    let (leaving, staying): (Vec<_>, Vec<_>) = hosts.iter().partition(is_apart);
+    let mut seen = control_planes(&staying).await?;
+    let found = seen.working.first().copied();
+    if !members::is_quorum(seen.working.len(), hosts.len()) {
+        // They count as long as they work. They are asked only now, because a host that is off takes its time.
+        seen.working.extend(control_planes(&leaving).await?.working);
+    }
+    if !seen.working.is_empty() || !seen.silent.is_empty() {
+        members::check_hosts(seen.working.len(), &seen.silent)?;
+    }
+    let index = |found: &Node| {
+        plan.control_planes
+            .iter()
+            .position(|node| node.vnfc == found.vnfc)
+    };
+    Ok(found.and_then(index))
+}
+
+/// The control-plane nodes among these hosts.
+struct ControlPlanes<'a> {
+    /// Those that have a cluster.
+    working: Vec<&'a Node>,
+    /// Those that do not respond.
+    silent: Vec<&'a Node>,
+}
+
+async fn control_planes<'a>(hosts: &[&Machine<'a>]) -> Result<ControlPlanes<'a>, DriverError> {
+    let responses = join_all(hosts.iter().map(|host| host.answers())).await;
+    let (mut working, mut silent) = (Vec::new(), Vec::new());
+    for (host, responds) in hosts.iter().zip(responses) {
         if !responds {
-            silent.extend(Some(host.node).filter(|_| !is_apart(host)));
+            silent.push(host.node);
             continue;
         }
         host.reach_known().await?;
         if host.facts().await?.is("admin") {
-            working += 1;
-            found = found.or(Some(index).filter(|_| !is_apart(host)));
+            working.push(host.node);
         }
     }
-    if working > 0 || !silent.is_empty() {
-        members::check_hosts(working, &silent)?;
-    }
-    Ok(found)
+    Ok(ControlPlanes { working, silent })
 }
 
 /// The node of a server.

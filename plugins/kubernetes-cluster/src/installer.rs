@@ -11,8 +11,8 @@ use vnfm_plugin_sdk::prelude::*;
 
 pub(crate) const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const READY_TIMEOUT: Duration = Duration::from_mins(10);
-/// How long one `kubectl wait` for the nodes lasts.
-const READY_WAIT: Duration = Duration::from_secs(20);
+/// How long one `kubectl wait` for the nodes lasts: its watch may hang when an API server joins or leaves, the next does not.
+const READY_WAIT: Duration = Duration::from_secs(5);
 /// Interval between two waits that fail at once.
 const READY_RETRY_INTERVAL: Duration = Duration::from_millis(300);
 

@@ -144,14 +144,15 @@ fn haproxy(plan: &Plan) -> String {
     } else {
         "0.0.0.0"
     };
-    // Watches are idle for minutes. Connections to a server that failed are closed, so that clients open new ones.
+    // Watches are idle for minutes. A connection to a server that does not respond goes to another one after 2 s; once such
+    // a server has failed three checks, its connections are closed, so that clients open new ones.
     let mut text = format!(
         "global\n    user haproxy\n    group haproxy\n\
          defaults\n    mode tcp\n    timeout connect 2s\n    timeout check 2s\n    timeout client 1h\n    timeout server 1h\n    \
-         option redispatch\n    option clitcpka\n    option srvtcpka\n\
+         option redispatch 1\n    option clitcpka\n    option srvtcpka\n\
          frontend kubernetes-api\n    bind {any}:{}\n    default_backend control-planes\n\
          backend control-planes\n    balance roundrobin\n    option httpchk GET /readyz\n    http-check expect rstatus ^(200|401)$\n    \
-         default-server check check-ssl verify none inter 2s fall 3 rise 1 on-marked-down shutdown-sessions\n",
+         default-server check check-ssl verify none inter 2s fastinter 500ms fall 3 rise 1 on-marked-down shutdown-sessions\n",
         plan.api.port
     );
     for node in &plan.control_planes {
