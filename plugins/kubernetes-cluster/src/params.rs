@@ -258,8 +258,8 @@ pub struct MasterNode {
     /// Address range of Services; `10.96.0.0/12` if absent.
     #[serde(default = "cluster_cidr")]
     pub cluster_cidr: String,
-    /// The connection point with the API server's address for nodes and clients; if absent, the one for SSH. With
-    /// `control_plane_endpoint`: the connection point whose interface gets that address.
+    /// The connection point with the API server's address for nodes and clients; if absent, the one for SSH. Has no effect
+    /// with `control_plane_endpoint`.
     pub cluster_cp_name: Option<String>,
     /// The connection point with the address that outside clients use instead; has no effect with
     /// `control_plane_endpoint`.
