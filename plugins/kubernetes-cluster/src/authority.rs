@@ -162,7 +162,8 @@ impl<'a> Rotation<'a> {
         let reached = self.plan.nodes().map(|node| async move {
             let host = self.machine(node);
             if !host.answers().await {
-                let detail = "it does not respond, and would not trust the new CA: heal it or remove it first";
+                let detail = "it does not respond, and would not trust the new CA: end this operation (`vnfmctl op fail`), heal \
+                              or remove the node, and request the rotation again";
                 return Err(host.refusal("node-silent", "preflight", detail));
             }
             host.reach_node().await?;
@@ -199,10 +200,9 @@ impl<'a> Rotation<'a> {
         let exported = Secret::new(exported);
         for node in self.plan.control_planes.iter().skip(1) {
             let (host, file) = (self.machine(node), format!("{FOLDER}/new-ca"));
-            host.put(Upload::new(&file, exported.reveal()), PHASE)
-                .await?;
             let line = format!("{RUN} import {file}");
-            host.step_with("ca-import", &file, &line).await?;
+            host.step_with("ca-import", (&file, exported.reveal()), &line)
+                .await?;
         }
         let file = format!("{FOLDER}/new-ca.crt");
         for node in self.plan.nodes() {

@@ -66,7 +66,7 @@ async fn find_control_plane(
     let [_, _, ..] = hosts.as_slice() else {
         for host in &hosts {
             host.reach_known().await?;
-            if host.facts().await?.is("admin") {
+            if host.facts().await?.has_control_plane() {
                 return Ok(Some(0));
             }
         }
@@ -79,9 +79,8 @@ async fn find_control_plane(
     if !members::is_quorum(seen.working.len(), hosts.len()) {
         // They count as long as they work. They are asked only now, because a host that is off takes its time.
         seen.working.extend(control_planes(&leaving).await?.working);
-    }
-    if !seen.working.is_empty() || !seen.silent.is_empty() {
-        members::check_hosts(seen.working.len(), &seen.silent)?;
+        let found = found.map(|node| Machine::new(cx, plan, node));
+        check_quorum(&seen, found.as_ref()).await?;
     }
     let index = |found: &Node| {
         plan.control_planes
@@ -108,11 +107,57 @@ async fn control_planes<'a>(hosts: &[&Machine<'a>]) -> Result<ControlPlanes<'a>,
             continue;
         }
         host.reach_known().await?;
-        if host.facts().await?.is("admin") {
+        if host.facts().await?.has_control_plane() {
             working.push(host.node);
         }
     }
     Ok(ControlPlanes { working, silent })
+}
+
+/// Refuses to go on without a quorum of etcd, or if it is among the nodes that join or leave. `found` is a node that stays.
+async fn check_quorum(
+    seen: &ControlPlanes<'_>,
+    found: Option<&Machine<'_>>,
+) -> Result<(), DriverError> {
+    let is_cluster = !seen.working.is_empty() || !seen.silent.is_empty();
+    if is_cluster && let Err(lost) = members::check_hosts(seen.working.len(), &seen.silent) {
+        // After the restore of a snapshot, etcd has fewer members than the control plane has nodes.
+        let serves = match found {
+            Some(host) => members::serve(host).await?,
+            None => false,
+        };
+        return if serves { Ok(()) } else { Err(lost) };
+    }
+    if found.is_none() && !seen.working.is_empty() {
+        let detail = format!(
+            "etcd runs on {} alone: heal the other control-plane nodes first, one after the other",
+            names(seen.working.iter().copied())
+        );
+        return Err(DriverError::new("quorum-at-risk", detail).phase("preflight"));
+    }
+    Ok(())
+}
+
+/// Refuses to install a cluster on control-plane hosts that have parts of one: what is on it would be lost.
+///
+/// # Errors
+///
+/// `cluster-damaged`.
+pub(crate) async fn check_no_remains(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
+    for node in &plan.control_planes {
+        let host = Machine::new(cx, plan, node);
+        if !host.answers().await {
+            continue;
+        }
+        host.reach_known().await?;
+        if host.facts().await?.has_traces() {
+            let detail = "it has parts of a cluster, but no way to its API server: bring back `/etc/kubernetes/admin.conf` or \
+                          restore a snapshot of etcd; to install the cluster again, and lose what is on it, heal all control-plane \
+                          nodes with `accept_cluster_loss: true`";
+            return Err(host.refusal("cluster-damaged", "preflight", detail));
+        }
+    }
+    Ok(())
 }
 
 /// The node of a server.

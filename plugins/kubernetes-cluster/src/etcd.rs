@@ -4,22 +4,26 @@
 //! backup    each control-plane node that responds:  snapshot ─► encrypted ─► `/var/lib/vnfm/etcd/NAME.db.enc`; old ones go
 //!           the VNFM:                               a copy of one of them; old ones go
 //! restore   no node has the snapshot, or another content:  the VNFM's copy ─► a node
-//!           the first that has it:  decrypted, complete, this cluster's?
+//!           the first that has it:  decrypted, complete, this cluster's? ─► the data of a cluster of one member
 //!           all that respond:       the API servers stop, then etcd
-//!           the first:              one member with the snapshot's data ─► both start; the others wait for a heal
+//!           the first:              these data take the place of its own ─► both start; the others wait for a heal
 //! ```
 //!
-//! A restore needs neither API server nor quorum, for it is the way back when both are gone. The passphrase is in the request
+//! A restore needs neither API server nor quorum, for it is the way back when both are gone. A node that does not respond
+//! still has the old data: it must stay off until it is healed. The passphrase is in the request
 //! alone: the VNFM does not keep it, and without it a snapshot is of no use. A snapshot's name begins with the cluster's CA, so
 //! that it is not restored into another cluster.
 
 use crate::access::Access;
 use crate::certificates::operation_id;
+use crate::cluster::names;
 use crate::installer::{Installer, PARALLEL_HOSTS, first_failure, read_ca};
 use crate::kubectl::KUBECTL;
-use crate::machine::{FOLDER, Machine};
+use crate::machine::Machine;
+use crate::node::with_port;
 use crate::plan::{Node, Plan};
 use crate::secrets::ca_hash;
+use futures::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,6 +38,10 @@ const SCRIPT: &str = "/run/vnfm/vnfm-etcd";
 /// Run through `sh`, because `/run` is mounted `noexec` on many images.
 const RUN: &str = "sh /run/vnfm/vnfm-etcd";
 const SCRIPT_TEXT: &str = include_str!("vnfm-etcd.sh");
+/// The file with the passphrase, as long as the script needs it.
+const PASSPHRASE: &str = "/run/vnfm/etcd-passphrase";
+/// Where etcd's members reach each other.
+const PEER_PORT: u16 = 2380;
 /// Where the snapshots of a node are, and the end of their names there.
 const SNAPSHOTS: &str = "/var/lib/vnfm/etcd";
 const FILE_END: &str = ".db.enc";
@@ -144,7 +152,7 @@ pub(crate) async fn back_up(
     .await?;
     let shown: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
     let backup = json!({ "snapshot": name, "nodes": shown, "stored": is_stored });
-    let nodes = crate::cluster::names(nodes);
+    let nodes = names(nodes);
     let copy = if is_stored {
         " and with the VNFM"
     } else {
@@ -238,9 +246,9 @@ async fn save(
         host.cx.save_checkpoint(NAME, &new).await?;
         name.insert(new)
     };
-    let file = put_passphrase(host, passphrase).await?;
-    host.step_with(PHASE, &file, &format!("{RUN} save {name} {file} {keep}"))
-        .await?;
+    let line = format!("{RUN} save {name} {PASSPHRASE} {keep}");
+    let file = format!("{}\n", passphrase.reveal());
+    host.step_with(PHASE, (PASSPHRASE, &file), &line).await?;
     list(host).await
 }
 
@@ -271,9 +279,13 @@ pub(crate) async fn restore(
     params: &EtcdParams,
 ) -> Result<Effects, DriverError> {
     let (name, passphrase) = (params.snapshot()?, params.passphrase()?);
-    let (node, others) = find(cx, plan, name).await?;
+    let Found {
+        node,
+        others,
+        silent,
+    } = find(cx, plan, name).await?;
     let host = Machine::new(cx, plan, node);
-    verify(&host, name, passphrase).await?;
+    unpack(&host, name, passphrase).await?;
     let id = operation_id(cx, plan, RESTORING).await?;
     for pod in ["kube-apiserver", "etcd"] {
         cx.progress(10, &format!("stopping `{pod}` on all nodes"))
@@ -287,17 +299,7 @@ pub(crate) async fn restore(
     }
     cx.progress(30, &format!("restoring `{name}` on `{}`", node.name))
         .await;
-    let file = put_passphrase(&host, passphrase).await?;
-    let address = if node.address.contains(':') {
-        format!("[{}]", node.address)
-    } else {
-        node.address.clone()
-    };
-    let line = format!(
-        "{RUN} restore {name} {file} {} https://{address}:2380 {id}",
-        node.name
-    );
-    host.step_with(PHASE, &file, &line).await?;
+    host.step(PHASE, &format!("{RUN} restore {id}")).await?;
     wait_for_api(&host).await?;
     let ca = read_ca(&host).await?;
     let access = Access {
@@ -307,54 +309,74 @@ pub(crate) async fn restore(
         bearer_token: Installer::new(cx, plan).credentials(&host).await?,
         certificate_key: None,
     };
-    let left = match others.as_slice() {
-        [] => String::new(),
-        others => format!(
-            "; heal {} one after the other",
-            crate::cluster::names(others.iter().copied())
-        ),
-    };
     let message = format!(
-        "the cluster has the data of `{name}` on `{}`{left}",
-        node.name
+        "the cluster has the data of `{name}` on `{}`{}",
+        node.name,
+        what_is_left(&others, &silent)
     );
     Ok(Effects::none()
         .register_vim(access.into_vim(&plan.vim_name))
         .message(message))
 }
 
-/// Decrypts a snapshot, checks that it is complete and this cluster's, and throws the result away.
-async fn verify(host: &Machine<'_>, name: &str, passphrase: &Secret) -> Result<(), DriverError> {
-    let file = put_passphrase(host, passphrase).await?;
-    let line = format!("{RUN} verify {name} {file}");
-    match host.step_with(PHASE, &file, &line).await {
+/// What the operator must do after a restore, for the end of its message.
+fn what_is_left(others: &[&Node], silent: &[&Node]) -> String {
+    let mut left = String::new();
+    if !others.is_empty() || !silent.is_empty() {
+        let all = names(silent.iter().chain(others).copied());
+        left += &format!("; heal {all} one after the other");
+    }
+    if !silent.is_empty() {
+        let silent = names(silent.iter().copied());
+        left += &format!(", and do not power on {silent} before: the old data are still there");
+    }
+    left
+}
+
+/// Decrypts a snapshot, checks that it is complete and this cluster's, and makes the data of a cluster of one member of it, beside
+/// those in use.
+async fn unpack(host: &Machine<'_>, name: &str, passphrase: &Secret) -> Result<(), DriverError> {
+    let (member, address) = (&host.node.name, with_port(&host.node.address, PEER_PORT));
+    let line = format!("{RUN} unpack {name} {PASSPHRASE} {member} https://{address}");
+    let file = format!("{}\n", passphrase.reveal());
+    match host.step_with(PHASE, (PASSPHRASE, &file), &line).await {
         Err(error) if error.exit_code == Some(OTHER_CLUSTER) => {
             Err(host.refusal("other-cluster", "preflight", error.detail.clone()))
         }
-        verified => verified,
+        unpacked => unpacked,
     }
 }
 
-/// The first control-plane node with the snapshot, and the others that respond. If none has it, or another content than the
-/// VNFM's copy, that copy is sent to the first.
-async fn find<'a>(
-    cx: &HookContext,
-    plan: &'a Plan,
-    name: &str,
-) -> Result<(&'a Node, Vec<&'a Node>), DriverError> {
+/// The control-plane nodes at the beginning of a restore.
+struct Found<'a> {
+    /// The one with the snapshot.
+    node: &'a Node,
+    /// The others that respond.
+    others: Vec<&'a Node>,
+    /// Those that do not.
+    silent: Vec<&'a Node>,
+}
+
+/// The first control-plane node with the snapshot, and the others. If none has it, or another content than the VNFM's copy,
+/// that copy is sent to the first that responds.
+async fn find<'a>(cx: &HookContext, plan: &'a Plan, name: &str) -> Result<Found<'a>, DriverError> {
     let stored = stored_snapshots(cx).await?.unwrap_or_default().remove(name);
     let has_content = |listed: &Value| {
         let expected = stored.as_ref().map(|stored| stored.sha256.as_str());
         expected.is_none_or(|hash| listed["sha256"] == hash)
     };
-    let (mut responding, mut found) = (Vec::new(), None);
-    for node in &plan.control_planes {
-        let host = Machine::new(cx, plan, node);
-        if !host.answers().await {
+    let (mut responding, mut silent, mut found) = (Vec::new(), Vec::new(), None);
+    let hosts = plan.control_planes.iter();
+    let hosts: Vec<_> = hosts.map(|node| Machine::new(cx, plan, node)).collect();
+    let responses = join_all(hosts.iter().map(Machine::answers)).await;
+    for (host, responds) in hosts.iter().zip(responses) {
+        let node = host.node;
+        if !responds {
+            silent.push(node);
             continue;
         }
-        reach(&host).await?;
-        let has_it = list(&host).await?.get(name).is_some_and(has_content);
+        reach(host).await?;
+        let has_it = list(host).await?.get(name).is_some_and(has_content);
         found = found.or(has_it.then_some(responding.len()));
         responding.push(node);
     }
@@ -380,7 +402,11 @@ async fn find<'a>(
         let sent = host.send(transfer(name)).await;
         sent.map_err(|error| DriverError::from(error).host(&node.name).phase(PHASE))?;
     }
-    Ok((node, responding))
+    Ok(Found {
+        node,
+        others: responding,
+        silent,
+    })
 }
 
 /// Refuses to undo a restore that has begun.
@@ -401,16 +427,6 @@ async fn reach(host: &Machine<'_>) -> Result<(), DriverError> {
     host.reach_known().await?;
     host.put(Upload::new(SCRIPT, SCRIPT_TEXT).mode("0700"), PHASE)
         .await
-}
-
-async fn put_passphrase(host: &Machine<'_>, passphrase: &Secret) -> Result<String, DriverError> {
-    let path = format!("{FOLDER}/etcd-passphrase");
-    host.put(
-        Upload::new(&path, format!("{}\n", passphrase.reveal())),
-        PHASE,
-    )
-    .await?;
-    Ok(path)
 }
 
 /// A name for a new snapshot. What precedes the `-` identifies the cluster: the beginning of its CA's SHA-256.

@@ -14,7 +14,7 @@
 
 use crate::api::ClusterNode;
 use crate::clocks;
-use crate::cluster::{connect, connect_apart_from, find_node, names};
+use crate::cluster::{check_no_remains, connect, connect_apart_from, find_node, names};
 use crate::install;
 use crate::machine::Machine;
 use crate::members;
@@ -31,13 +31,16 @@ type Request = HookRequest<HealParams>;
 
 /// The checkpoint with the VNFCs that must join.
 const SUCCESSORS: &str = "successors";
+/// The checkpoint that a cluster of which nothing was left is being reinstalled.
+const REINSTALLED: &str = "reinstalled";
 
 /// Removes the nodes that will be replaced from the cluster.
 ///
 /// # Errors
 ///
-/// `cluster-loss` for the whole control plane, unless accepted; `quorum-at-risk` and `quorum-lost` for a part of it; if a
-/// node cannot be drained, in which case all nodes are uncordoned again.
+/// `cluster-loss` for the whole control plane, unless accepted; `quorum-at-risk` and `quorum-lost` for a part of it;
+/// `cluster-damaged` if nothing leads to the API server; if a node cannot be drained, in which case all nodes are uncordoned
+/// again.
 pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
@@ -52,6 +55,7 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     let replaced = plan.control_planes.iter().filter(is_healed).count();
     members::check_number(replaced, plan.control_planes.len())?;
     let Some(api) = connect_apart_from(cx, &mut plan, &heal_target.vnfcs).await? else {
+        check_no_remains(cx, &plan).await?;
         return Ok(Effects::none().message("there is no cluster"));
     };
     let healed = target(plan.nodes().filter(is_healed), Wanted::Gone);
@@ -107,6 +111,10 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
         return Ok(Effects::none().message("no node of the cluster was healed"));
     }
     let Some(api) = connect(cx, &mut plan).await? else {
+        if cx.checkpoint::<bool>(REINSTALLED).await?.is_none() {
+            check_no_remains(cx, &plan).await?;
+            cx.save_checkpoint(REINSTALLED, &true).await?;
+        }
         let effects = reinstall(cx, &plan).await?;
         return software::shown(effects, (cx, &plan, &request.instance)).await;
     };

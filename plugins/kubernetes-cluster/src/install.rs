@@ -111,9 +111,8 @@ impl Installer<'_> {
             (token.reveal(), None),
         );
         self.serve_endpoint(master).await?;
-        master.put(Upload::new(&path, text), "init").await?;
         let line = format!("kubeadm init --config {path} --skip-token-print");
-        master.step_with("init", &path, &line).await?;
+        master.step_with("init", (&path, &text), &line).await?;
         Ok(token)
     }
 

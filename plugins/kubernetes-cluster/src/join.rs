@@ -186,9 +186,8 @@ impl Joins<'_> {
         worker.put(Upload::new(&known, discovery), "join").await?;
         let token = control_plane.tokens.last().map_or("", Secret::reveal);
         let text = config::join(worker.node, facts.kubeadm(), (token, &known), key);
-        worker.put(Upload::new(&path, text), "join").await?;
         let line = format!("kubeadm join --config {path}");
-        worker.step_with("join", &path, &line).await
+        worker.step_with("join", (&path, &text), &line).await
     }
 }
 

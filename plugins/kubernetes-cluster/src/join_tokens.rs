@@ -95,8 +95,7 @@ impl Installer<'_> {
         let line = format!(
             "kubeadm init phase upload-certs --upload-certs --skip-certificate-key-print --config {path}"
         );
-        master.put(Upload::new(&path, text), "join").await?;
-        master.step_with(step, &path, &line).await?;
+        master.step_with(step, (&path, &text), &line).await?;
         Ok(key)
     }
 }

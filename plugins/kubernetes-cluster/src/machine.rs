@@ -83,12 +83,17 @@ impl Facts {
 
     /// Whether the host is completely set up as a node of a cluster.
     pub(crate) fn has_joined(&self) -> bool {
-        self.is("kubelet") && !self.is("bootstrap")
+        self.is("kubelet") && !self.is("bootstrap") && !self.is("unfinished")
+    }
+
+    /// Whether the host is a control-plane node whose components run, as far as its files tell.
+    pub(crate) fn has_control_plane(&self) -> bool {
+        self.is("admin") && !self.is("etcd_stopped")
     }
 
     /// Whether the host has any remains of a cluster.
     pub(crate) fn has_traces(&self) -> bool {
-        ["admin", "kubelet", "bootstrap", "ca"]
+        ["admin", "kubelet", "bootstrap", "ca", "unfinished"]
             .iter()
             .any(|name| self.is(name))
     }
@@ -226,19 +231,43 @@ impl<'a> Machine<'a> {
 
     /// Starts `argv` as step `name` and waits for its end; fails if its exit code is not 0.
     pub(crate) async fn step(&self, name: &str, argv: &str) -> Result<(), DriverError> {
-        self.step_with(name, "", argv).await
+        self.begin(name, None, argv).await?;
+        self.finish(name).await
     }
 
-    /// Like [`Machine::step`]; `file`, which contains a secret, is deleted from the host when the step ends, however it ends.
+    /// Like [`Machine::step`], with a file that contains a secret: it is deleted from the host when the step ends, however it
+    /// ends.
     pub(crate) async fn step_with(
         &self,
         name: &str,
-        file: &str,
+        file: (&str, &str),
         argv: &str,
     ) -> Result<(), DriverError> {
-        let line = format!("{RUN} start {} {name} {file} -- {argv}", self.plan.instance);
-        self.run(name, &line).await?;
+        self.begin(name, Some(file), argv).await?;
         self.finish(name).await
+    }
+
+    /// Starts a step, after the end of another command that an operation that was given up has left in it.
+    async fn begin(
+        &self,
+        name: &str,
+        file: Option<(&str, &str)>,
+        argv: &str,
+    ) -> Result<(), DriverError> {
+        let path = file.map_or("", |(path, _)| path);
+        let line = format!("{RUN} start {} {name} {path} -- {argv}", self.plan.instance);
+        loop {
+            if let Some((path, text)) = file {
+                self.put(Upload::new(path, text), name).await?;
+            }
+            if self.run(name, &line).await?.stdout.trim() != "other" {
+                return Ok(());
+            }
+            match self.finish(name).await {
+                Err(error) if !error.code.starts_with(name) => return Err(error),
+                _ => {}
+            }
+        }
     }
 
     /// Removes everything of a cluster from the host.

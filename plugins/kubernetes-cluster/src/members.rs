@@ -201,6 +201,17 @@ pub(crate) async fn wait_until_healthy(
         .await
 }
 
+/// Whether the cluster's API server is Ready, and so etcd has a quorum.
+///
+/// # Errors
+///
+/// If no command can be run on the host.
+pub(crate) async fn serve(host: &Machine<'_>) -> Result<bool, DriverError> {
+    let line = format!("{KUBECTL} get --raw /readyz --request-timeout=10s");
+    let ready = host.try_run(PHASE, &line, Secret::default()).await?;
+    Ok(ready.ok())
+}
+
 /// Refuses to go on if so few control-plane hosts respond that etcd cannot work.
 ///
 /// # Errors
@@ -211,8 +222,8 @@ pub(crate) fn check_hosts(working: usize, silent: &[&Node]) -> Result<(), Driver
         return Ok(());
     }
     let detail = format!(
-        "{} do not respond, so that etcd has no quorum: power them on, or heal all control-plane nodes with \
-         `accept_cluster_loss: true`, which reinstalls the cluster",
+        "{} do not respond, so that etcd has no quorum: power them on, or restore a snapshot of etcd and heal them then; without \
+         a snapshot, heal all control-plane nodes with `accept_cluster_loss: true`, which reinstalls the cluster",
         names(silent.iter().copied()),
     );
     Err(DriverError::new("quorum-lost", detail).phase("preflight"))

@@ -416,16 +416,16 @@ impl<'a> Reconciler<'a> {
         host: &Machine<'_>,
         responds: bool,
     ) -> Result<(), DriverError> {
+        let Node { name, address, .. } = host.node;
+        if responds && let Err(error) = stop_serving(host).await {
+            let left = format!("`{name}` may still have the address: {}", error.detail);
+            self.api.cx.warn(&left);
+        }
+        // Before the reset, which goes on if it cannot remove the member: etcd would count one that is gone.
+        members::remove(&self.master, (name, address)).await?;
         if responds {
-            if let Err(error) = stop_serving(host).await {
-                let (cx, name) = (self.api.cx, &host.node.name);
-                let left = format!("`{name}` may still have the address: {}", error.detail);
-                cx.warn(&left);
-            }
             self.reset(host).await;
         }
-        let Node { name, address, .. } = host.node;
-        members::remove(&self.master, (name, address)).await?;
         self.api.delete_node(name).await
     }
 

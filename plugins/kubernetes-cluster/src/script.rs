@@ -166,10 +166,11 @@ async fn run(
         host.put(Upload::artifact(SCRIPT_PATH, path).mode("0700"), PHASE)
             .await?;
         let file = format!("{FOLDER}/vendor.env");
-        host.put(Upload::new(&file, shell_assignments(parameters)), PHASE)
-            .await?;
-        host.step_with(PHASE, &file, &format!("{SCRIPT_PATH} {file}"))
-            .await?;
+        let (parameters, line) = (
+            shell_assignments(parameters),
+            format!("{SCRIPT_PATH} {file}"),
+        );
+        host.step_with(PHASE, (&file, &parameters), &line).await?;
     }
     Ok(())
 }

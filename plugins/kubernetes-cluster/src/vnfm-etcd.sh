@@ -3,8 +3,9 @@
 #   vnfm-etcd name                                a name for a new snapshot: the beginning of the CA's SHA-256, and the time
 #   vnfm-etcd save NAME PASSPHRASE_FILE KEEP      takes the snapshot NAME, unless it exists, and keeps the last KEEP
 #   vnfm-etcd list                                NAME, size in bytes and SHA-256 of each snapshot
-#   vnfm-etcd verify NAME PASSPHRASE_FILE         whether the passphrase is that of the snapshot, which is complete and this cluster's
-#   vnfm-etcd restore NAME PASSPHRASE_FILE MEMBER PEER_URL ID   makes NAME the data of a cluster of this one MEMBER, once for each ID
+#   vnfm-etcd unpack NAME PASSPHRASE_FILE MEMBER PEER_URL   makes NAME the data of a cluster of this one MEMBER, in DATA/vnfm-new;
+#                                                 fails if the passphrase is another, or NAME not complete or not this cluster's
+#   vnfm-etcd restore ID                          etcd has what was unpacked, once for each ID
 #   vnfm-etcd stop POD                            stops `kube-apiserver` or `etcd` until a restore here, or until the host is reset
 # etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before.
 set -eu
@@ -70,29 +71,32 @@ list)
     [ -e "$file" ] || continue
     name=${file##*/}; echo "${name%.db.enc} $(wc -c <"$file") $(sha256sum "$file" | cut -d' ' -f1)"
   done ;;
-verify)
-  trap 'rm -f "$snapshots/check.db"' EXIT
-  decrypt "$2" "$3" >"$snapshots/check.db"
-  check "$2" "$snapshots/check.db" ;;
+unpack)
+  name=$2 member=$4 peer=$5 data=$(from_manifest '- --data-dir=')
+  trap 'rm -f "$snapshots/old.db"' EXIT
+  decrypt "$name" "$3" >"$snapshots/old.db"
+  check "$name" "$snapshots/old.db"
+  rm -rf "$data/vnfm-new"
+  tool etcdutl snapshot restore "$snapshots/old.db" --name "$member" --initial-cluster "$member=$peer" \
+    --initial-cluster-token "vnfm-$(date +%s)" --initial-advertise-peer-urls "$peer" --data-dir "$data/vnfm-new" \
+    --bump-revision 1000000000 --mark-compacted ;;
 restore)
-  name=$2 passphrase=$3 member=$4 peer=$5 id=$6 data=$(from_manifest '- --data-dir=')
+  id=$2 data=$(from_manifest '- --data-dir=')
   if [ ! -e "$data/vnfm-restored-$id" ]; then
-    trap 'rm -f "$snapshots/old.db"' EXIT
-    decrypt "$name" "$passphrase" >"$snapshots/old.db"
-    rm -rf "$data/vnfm-new"
-    tool etcdutl snapshot restore "$snapshots/old.db" --name "$member" --initial-cluster "$member=$peer" \
-      --initial-cluster-token "vnfm-$id" --initial-advertise-peer-urls "$peer" --data-dir "$data/vnfm-new" \
-      --bump-revision 1000000000 --mark-compacted
     stop_pod kube-apiserver; stop_pod etcd
-    rm -rf "$data/vnfm-before"; [ ! -d "$data/member" ] || mv "$data/member" "$data/vnfm-before"
-    mv "$data/vnfm-new/member" "$data/member"; rm -rf "$data/vnfm-new" "$data"/vnfm-restored-*
-    touch "$data/vnfm-restored-$id"
+    if [ ! -e "$data/vnfm-away-$id" ]; then
+      [ ! -d "$data/member" ] || { rm -rf "$data/vnfm-before"; mv "$data/member" "$data/vnfm-before"; }
+      touch "$data/vnfm-away-$id"
+    fi
+    [ -d "$data/member" ] || mv "$data/vnfm-new/member" "$data/member"
+    rm -f "$data"/vnfm-restored-*; touch "$data/vnfm-restored-$id"
   fi
+  rm -rf "$data/vnfm-new" "$data"/vnfm-away-*
   for pod in etcd kube-apiserver; do
     [ ! -e "$stopped/$pod.yaml" ] || mv -f "$stopped/$pod.yaml" "$manifests/$pod.yaml"
   done ;;
 stop)
   stop_pod "$2" ;;
 *)
-  echo "usage: vnfm-etcd name|save|list|verify|stop|restore …" >&2; exit 2 ;;
+  echo "usage: vnfm-etcd name|save|list|unpack|stop|restore …" >&2; exit 2 ;;
 esac

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 const SNAPSHOTS: &str = "/var/lib/vnfm/etcd";
 const RESTORED: &str = "/var/lib/etcd/vnfm-restored";
+const UNPACKED: &str = "/var/lib/etcd/vnfm-new";
 /// Names of snapshots differ, as the times of real ones do.
 const TIMES: &str = "/var/lib/vnfm/times";
 
@@ -30,13 +31,14 @@ pub(super) fn vnfm_etcd(shell: &Shell, words: &[&str]) -> Output {
             save(host, (name, passphrase), keep.parse().unwrap_or(1))
         }
         ["list"] => Ok(list(host)),
-        ["verify", name, passphrase] => return verify(host, (name, passphrase)),
+        ["unpack", name, passphrase, ..] => return unpack(host, (name, passphrase)),
         ["stop", pod] => {
             host.disk().write(&stopped(pod), "", 0o600);
+            host.lan.update_quorum(None);
             Ok(String::new())
         }
-        ["restore", name, passphrase, _, _, id] => restore(host, (name, passphrase), id),
-        _ => Err("usage: vnfm-etcd name|save|list|verify|stop|restore …\n".to_owned()),
+        ["restore", id] => restore(host, id),
+        _ => Err("usage: vnfm-etcd name|save|list|unpack|stop|restore …\n".to_owned()),
     };
     result.map_or_else(|error| Output::fail(3, error), Output::ok)
 }
@@ -107,11 +109,15 @@ fn decrypt(host: &Host, (name, passphrase): (&str, &str)) -> Result<Value, Strin
     Ok(content)
 }
 
-/// Whether the passphrase is the snapshot's, and the snapshot this cluster's.
-fn verify(host: &Host, (name, passphrase): (&str, &str)) -> Output {
+/// Puts the snapshot's content beside etcd's data, if the passphrase is the snapshot's, and the snapshot this cluster's.
+fn unpack(host: &Host, (name, passphrase): (&str, &str)) -> Output {
     let ca = host.disk().text(CA);
     match decrypt(host, (name, passphrase)) {
-        Ok(content) if content["ca"].as_str() == ca.as_deref() => Output::default(),
+        Ok(content) if content["ca"].as_str() == ca.as_deref() => {
+            let objects = content["objects"].to_string();
+            host.disk().write(UNPACKED, objects, 0o600);
+            Output::default()
+        }
         Ok(_) => Output::fail(
             5,
             format!("the snapshot {name} is that of a cluster with another CA\n"),
@@ -121,11 +127,11 @@ fn verify(host: &Host, (name, passphrase): (&str, &str)) -> Output {
 }
 
 /// The manifest of a static pod that does not run.
-fn stopped(pod: &str) -> String {
+pub(super) fn stopped(pod: &str) -> String {
     format!("/etc/kubernetes/vnfm-stopped/{pod}.yaml")
 }
 
-fn restore(host: &Host, snapshot: (&str, &str), id: &str) -> Result<String, String> {
+fn restore(host: &Host, id: &str) -> Result<String, String> {
     for pod in ["kube-apiserver", "etcd"] {
         let manifest = stopped(pod);
         if !host.disk().is_file(&manifest) {
@@ -133,13 +139,13 @@ fn restore(host: &Host, snapshot: (&str, &str), id: &str) -> Result<String, Stri
         }
         host.disk().remove(&manifest);
     }
+    host.lan.keep_only_member(host);
     if host.disk().text(RESTORED).as_deref() == Some(id) {
         return Ok(String::new());
     }
-    let content = decrypt(host, snapshot)?;
-    cluster(host)
-        .ok_or("no cluster\n")?
-        .restore(&content["objects"]);
+    let unpacked = host.disk().text(UNPACKED).ok_or("nothing is unpacked\n")?;
+    let objects = serde_json::from_str(&unpacked).map_err(|error| format!("{error}\n"))?;
+    cluster(host).ok_or("no cluster\n")?.restore(&objects);
     host.disk().write(RESTORED, id, 0o600);
     Ok(String::new())
 }

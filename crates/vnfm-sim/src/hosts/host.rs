@@ -88,6 +88,7 @@ pub(crate) struct Settings {
 
 /// A started step: its output, and its exit code once it has ended.
 pub(crate) struct Step {
+    pub(super) command: Vec<String>,
     pub(super) exit: watch::Sender<Option<i32>>,
     pub(super) output: Mutex<Output>,
 }

@@ -411,6 +411,8 @@ async fn reset(host: &Arc<Host>) -> String {
     for path in [
         "/etc/kubernetes/manifests",
         "/etc/kubernetes/pki",
+        // Not by kubeadm; but a manifest that a later join writes counts more.
+        "/etc/kubernetes/vnfm-stopped",
         ADMIN,
         KUBELET,
         BOOTSTRAP,

@@ -3,6 +3,7 @@
 //! A cluster with several members serves while more than half of them work: their machines are on and have not been reset. A
 //! command that ends that is a violation; a power cut is not.
 
+use super::etcd::stopped;
 use super::host::{Host, Network};
 use super::kubeadm::{API_SERVER, endpoint_of_host};
 use super::member::Member;
@@ -36,8 +37,22 @@ impl Network {
     fn works(&self, member: &Member) -> bool {
         let hosts: Vec<_> = self.hosts().values().cloned().collect();
         hosts.iter().any(|host| {
-            host.spec().address == member.address && host.is_on() && host.disk().is_file(API_SERVER)
+            let disk = host.disk();
+            let runs = disk.is_file(API_SERVER) && !disk.is_file(&stopped("etcd"));
+            drop(disk);
+            host.spec().address == member.address && host.is_on() && runs
         })
+    }
+
+    /// The member on this host is the only one of its cluster, as after the restore of a snapshot.
+    pub(super) fn keep_only_member(&self, host: &Host) {
+        let address = host.spec().address;
+        if let Some((endpoint, _)) = self.of_member(address)
+            && let Some(members) = self.members().get_mut(&endpoint)
+        {
+            members.retain(|member| member.address == address);
+        }
+        self.update_quorum(None);
     }
 
     /// Makes clusters with a quorum serve, and the others not; a loss by `cause` is a violation.

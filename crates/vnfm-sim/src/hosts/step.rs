@@ -2,6 +2,7 @@
 //!
 //! On a real host it is a shell script; here the same commands with the same output run as tasks.
 
+use super::etcd::stopped;
 use super::host::{Host, Step};
 use super::shell::Shell;
 use super::stdio::{Input, Output};
@@ -12,6 +13,8 @@ use tokio::time::timeout;
 
 /// Number of lines of each stream that `log` prints.
 const LOG_LINES: usize = 25;
+/// As long as it is on the disk, `init` or `join` has not ended well.
+const UNFINISHED: &str = "/var/lib/vnfm/unfinished";
 
 pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     let host = &shell.host;
@@ -53,10 +56,17 @@ fn find(host: &Host, name: &str) -> Option<Arc<Step>> {
 fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Output {
     let host = shell.host.clone();
     let mut steps = host.steps();
-    if steps.get(name).is_some_and(|step| step.ended().is_none()) {
-        return Output::ok("running\n");
+    if let Some(step) = steps.get(name).filter(|step| step.ended().is_none()) {
+        let is_it = step.command == argv;
+        return Output::ok(if is_it { "running\n" } else { "other\n" });
     }
+    let sets_up = matches!(name, "init" | "join");
+    if sets_up {
+        host.disk().write(UNFINISHED, "", 0o600);
+    }
+    let clears = sets_up || name == "reset";
     let step = Arc::new(Step {
+        command: argv.clone(),
         exit: watch::Sender::new(None),
         output: Mutex::default(),
     });
@@ -70,6 +80,9 @@ fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Ou
         let code = output.code;
         for file in &files {
             host.disk().remove(file);
+        }
+        if code == 0 && clears {
+            host.disk().remove(UNFINISHED);
         }
         *step.output.lock().unwrap_or_else(PoisonError::into_inner) = output;
         drop(turn);
@@ -133,6 +146,8 @@ fn facts(host: &Host) -> String {
             file("/etc/kubernetes/bootstrap-kubelet.conf")
         ),
         format!("ca={}", file("/etc/kubernetes/pki/ca.crt")),
+        format!("unfinished={}", file(UNFINISHED)),
+        format!("etcd_stopped={}", file(&stopped("etcd"))),
     ];
     lines.map(|line| line + "\n").concat()
 }

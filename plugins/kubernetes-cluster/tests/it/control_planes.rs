@@ -213,7 +213,12 @@ async fn the_quorum_of_etcd_is_never_given_away() {
         ("quorum-lost", ErrorKind::Refused),
         "{lost}"
     );
-    for word in ["`m2`", "power them on", "accept_cluster_loss: true"] {
+    for word in [
+        "`m2`",
+        "power them on",
+        "restore a snapshot",
+        "accept_cluster_loss: true",
+    ] {
         assert!(lost.to_string().contains(word), "{lost}");
     }
     for name in ["m2", "m3"] {

@@ -19,6 +19,8 @@ mod drain;
 #[cfg(test)]
 mod engine_side;
 #[cfg(test)]
+mod etcd_script;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod host_script;
@@ -30,6 +32,8 @@ mod lab;
 mod large;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod restores;
 #[cfg(test)]
 mod runner;
 #[cfg(test)]

@@ -18,7 +18,9 @@ impl Folder {
     fn new() -> Self {
         let folder = std::env::temp_dir().join(format!("vnfm-step-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("vnfm-step"), RUNNER).unwrap();
+        let state = folder.join("state").display().to_string();
+        let runner = RUNNER.replace("/var/lib/vnfm", &state);
+        std::fs::write(folder.join("vnfm-step"), runner).unwrap();
         Self(folder)
     }
 
@@ -68,6 +70,45 @@ fn a_step_starts_once_and_its_end_is_reported() {
         "done 0\n",
         "the next attempt has its own end"
     );
+}
+
+#[test]
+fn a_step_that_runs_another_command_is_not_taken_for_this_one() {
+    let folder = Folder::new();
+    let go = folder.0.join("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let first = format!("read -r _ <{}; exit 0", go.display());
+    assert_eq!(folder.begin("etcd", &first), "started\n");
+    assert_eq!(folder.begin("etcd", "exit 3"), "other\n");
+    assert_eq!(folder.begin("etcd", &first), "running\n");
+    std::fs::write(&go, "go\n").unwrap();
+    assert_eq!(folder.step(&["wait", "etcd", "60"]), "done 0\n");
+    assert_eq!(folder.begin("etcd", "exit 3"), "started\n");
+    assert_eq!(folder.step(&["wait", "etcd", "60"]), "done 3\n");
+}
+
+/// A power cut empties the runner's folder.
+#[test]
+fn a_node_that_is_half_set_up_is_known_after_a_power_cut() {
+    let folder = Folder::new();
+    let is_unfinished = || folder.step(&["facts"]).contains("unfinished=yes\n");
+    let end = |step: &str, code: u8| {
+        folder.begin(step, &format!("exit {code}"));
+        let done = format!("done {code}\n");
+        assert_eq!(folder.step(&["wait", step, "60"]), done);
+    };
+    end("packages", 1);
+    assert!(!is_unfinished());
+    end("join", 1);
+    std::fs::remove_dir_all(folder.0.join("join")).unwrap();
+    assert!(is_unfinished());
+    end("reset", 1);
+    assert!(is_unfinished());
+    end("reset", 0);
+    assert!(!is_unfinished());
+    end("join", 1);
+    end("join", 0);
+    assert!(!is_unfinished());
 }
 
 #[test]
@@ -204,6 +245,8 @@ fn the_runner_prints_facts() {
         "kubelet",
         "bootstrap",
         "ca",
+        "unfinished",
+        "etcd_stopped",
     ];
     assert_eq!(names, all, "the same facts as on a simulated host");
 }
