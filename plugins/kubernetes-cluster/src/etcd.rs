@@ -369,8 +369,7 @@ async fn find<'a>(cx: &HookContext, plan: &'a Plan, name: &str) -> Result<Found<
     let hosts = plan.control_planes.iter();
     let hosts: Vec<_> = hosts.map(|node| Machine::new(cx, plan, node)).collect();
     let responses = join_all(hosts.iter().map(Machine::answers)).await;
-    for (host, responds) in hosts.iter().zip(responses) {
-        let node = host.node;
+    for ((node, host), responds) in plan.control_planes.iter().zip(&hosts).zip(responses) {
         if !responds {
             silent.push(node);
             continue;

@@ -19,6 +19,7 @@ new=$pki/vnfm-ca
 signing=$pki/vnfm-signing-ca.crt
 manager=/etc/kubernetes/manifests/kube-controller-manager.yaml
 kubelet=/etc/kubernetes/kubelet.conf
+client=/var/lib/kubelet/pki/kubelet-client-current.pem
 # The CAs that only control-plane nodes have; one without a key here is another party's, and stays.
 others="etcd/ca front-proxy-ca"
 name_of() { echo "$1" | tr / -; }
@@ -48,6 +49,27 @@ update_kubelet() {
   cmp -s "$temporary" "$kubelet" || { place "$kubelet" 600; systemctl restart kubelet; }
 }
 
+# keep_only old|new: the node trusts these CAs alone, and forgets the rotation.
+keep_only() {
+  case $1 in old) kept=$pki/vnfm-old-ca.crt ;; new) kept=$pki/vnfm-new-ca.crt ;; esac
+  [ ! -e "$kept" ] || { cat "$kept" >"$temporary"; place "$pki/ca.crt" 644; }
+  for ca in $others; do
+    old=$pki/vnfm-old-$(name_of "$ca").crt
+    case $1 in old) kept=$old ;; new) kept=$new/$(name_of "$ca").crt ;; esac
+    [ ! -e "$kept" ] || { cat "$kept" >"$temporary"; place "$pki/$ca.crt" 644; }
+    rm -f "$old"
+  done
+  update_kubelet
+  sign_with "$pki/ca.crt"
+  rm -rf "$new" "$signing" "$pki/vnfm-old-ca.crt" "$pki/vnfm-new-ca.crt"
+}
+# end_other CERTIFICATE: a rotation to another CA was given up before it ended here: the node keeps the CA of its kubelet.
+end_other() {
+  [ -e "$pki/vnfm-new-ca.crt" ] || return 0
+  ! cmp -s "$1" "$pki/vnfm-new-ca.crt" || return 0
+  if openssl verify -CAfile "$pki/vnfm-new-ca.crt" "$client" >/dev/null 2>&1; then keep_only new; else keep_only old; fi
+}
+
 case ${1:-} in
 create)
   [ ! -e "$new/complete" ] || exit 0
@@ -64,10 +86,12 @@ export)
   tar -C "$new" -cf - --exclude=./signed . | base64 -w 0 ;;
 import)
   rm -rf "$new.vnfm"; mkdir -p "$new.vnfm"; base64 -d "$2" | tar -C "$new.vnfm" -xf -
+  end_other "$new.vnfm/ca.crt"
   if cmp -s "$new/ca.crt" "$new.vnfm/ca.crt"; then rm -rf "$new.vnfm"; else rm -rf "$new"; mv "$new.vnfm" "$new"; fi ;;
 certificate)
   cat "$new/ca.crt" ;;
 trust)
+  end_other "$2"
   keep_first "$pki/ca.crt" "$pki/vnfm-old-ca.crt"
   cat "$2" >"$temporary"; place "$pki/vnfm-new-ca.crt" 644
   if [ -e "$manager" ]; then
@@ -98,13 +122,12 @@ sign)
   cat "$pki/apiserver.crt" "$new/cross.crt" >"$temporary"; place "$pki/apiserver.crt" 644
   touch "$new/signed" ;;
 kubelet)
-  node=$2 folder=/var/lib/kubelet/pki ca=$pki/vnfm-new-ca.crt
-  current=$folder/kubelet-client-current.pem
-  ! openssl verify -CAfile "$ca" "$current" >/dev/null 2>&1 || exit 0
-  client="kubectl --kubeconfig=$kubelet"
+  node=$2 folder=${client%/*} ca=$pki/vnfm-new-ca.crt
+  ! openssl verify -CAfile "$ca" "$client" >/dev/null 2>&1 || exit 0
+  as_node="kubectl --kubeconfig=$kubelet"
   openssl ecparam -name prime256v1 -genkey -noout -out "$folder/vnfm.key"
   request=$(openssl req -new -key "$folder/vnfm.key" -subj "/O=system:nodes/CN=system:node:$node" | base64 -w 0)
-  name=$($client create --validate=false -o name -f - <<Y
+  name=$($as_node create --validate=false -o name -f - <<Y
 {"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"generateName":"vnfm-kubelet-"},
  "spec":{"request":"$request","signerName":"kubernetes.io/kube-apiserver-client-kubelet","usages":["digital signature","client auth"]}}
 Y
@@ -113,26 +136,16 @@ Y
   until [ -n "$certificate" ]; do
     looks=$((looks + 1)); [ $looks -le 60 ] || { echo "$name is not signed" >&2; exit 4; }
     [ $looks = 1 ] || sleep 1
-    certificate=$($client get "$name" -o 'jsonpath={.status.certificate}')
+    certificate=$($as_node get "$name" -o 'jsonpath={.status.certificate}')
   done
   echo "$certificate" | base64 -d >"$folder/vnfm.crt"
   openssl verify -CAfile "$ca" "$folder/vnfm.crt" >/dev/null || { echo "the old CA has signed $name" >&2; exit 5; }
   pem=$folder/kubelet-client-$(date -u +%Y-%m-%d-%H-%M-%S).pem
   cat "$folder/vnfm.crt" "$folder/vnfm.key" >"$pem"; rm -f "$folder/vnfm.crt" "$folder/vnfm.key"
-  ln -s "$pem" "$current.vnfm"; mv -fT "$current.vnfm" "$current"
+  ln -s "$pem" "$client.vnfm"; mv -fT "$client.vnfm" "$client"
   systemctl restart kubelet ;;
 keep)
-  case $2 in old) kept=$pki/vnfm-old-ca.crt ;; new) kept=$pki/vnfm-new-ca.crt ;; esac
-  [ ! -e "$kept" ] || { cat "$kept" >"$temporary"; place "$pki/ca.crt" 644; }
-  for ca in $others; do
-    old=$pki/vnfm-old-$(name_of "$ca").crt
-    case $2 in old) kept=$old ;; new) kept=$new/$(name_of "$ca").crt ;; esac
-    [ ! -e "$kept" ] || { cat "$kept" >"$temporary"; place "$pki/$ca.crt" 644; }
-    rm -f "$old"
-  done
-  update_kubelet
-  sign_with "$pki/ca.crt"
-  rm -rf "$new" "$signing" "$pki/vnfm-old-ca.crt" "$pki/vnfm-new-ca.crt" ;;
+  keep_only "$2" ;;
 publish)
   file=/run/vnfm/cluster-info
   $admin -n kube-public get configmap cluster-info -o 'jsonpath={.data.kubeconfig}' >"$file"

@@ -9,6 +9,8 @@ mod authority;
 #[cfg(test)]
 mod backups;
 #[cfg(test)]
+mod ca_script;
+#[cfg(test)]
 mod clocks;
 #[cfg(test)]
 mod control_planes;
