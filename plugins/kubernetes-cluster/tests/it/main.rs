@@ -17,6 +17,8 @@ mod crash;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
+mod endpoints;
+#[cfg(test)]
 mod engine_side;
 #[cfg(test)]
 mod heal;
