@@ -45,6 +45,8 @@ mod software;
 #[cfg(test)]
 mod software_script;
 #[cfg(test)]
+mod taken_back;
+#[cfg(test)]
 mod trial;
 #[cfg(test)]
 mod upgrade;
