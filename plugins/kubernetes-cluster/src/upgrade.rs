@@ -20,7 +20,7 @@ use crate::machine::{Machine, StepState};
 use crate::params::DrainParams;
 use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
-use crate::programs::{PHASE, Programs};
+use crate::programs::{IMAGES, PACKAGES, PHASE, Programs};
 use crate::record::{keep_record, put_record_back, recorded};
 use crate::versions::{NodeVersion, Version, Versions, target};
 use futures::future::join_all;
@@ -122,7 +122,7 @@ pub(crate) async fn run(
 ///
 /// # Errors
 ///
-/// `upgrade-irreversible` once `kubeadm upgrade apply` has ended well.
+/// `upgrade-irreversible` once `kubeadm upgrade apply` has ended well; if something that an attempt has started still runs.
 pub(crate) async fn undo(cx: &HookContext, plan: &mut Plan) -> Result<Effects, DriverError> {
     let Some(to) = cx.checkpoint::<Version>(BEGUN).await? else {
         return Ok(Effects::none());
@@ -130,14 +130,7 @@ pub(crate) async fn undo(cx: &HookContext, plan: &mut Plan) -> Result<Effects, D
     // No other host was touched before that.
     let host = Machine::new(cx, plan, plan.first_control_plane());
     host.reach_node().await?;
-    if host.state(APPLY).await? == StepState::Running
-        && let Err(error) = host.finish(APPLY).await
-    {
-        cx.info(&format!(
-            "`kubeadm upgrade apply` on `{}`: {}",
-            host.node.name, error.detail
-        ));
-    }
+    host.wait_for_steps(&[IMAGES, PACKAGES, APPLY]).await?;
     if is_irreversible(&host, to).await? {
         let detail = format!(
             "the control plane has {to}, and Kubernetes has no way back: retry the operation, which upgrades what is left"
@@ -336,6 +329,8 @@ impl<'a> Upgrade<'a> {
     async fn take_back(&self, host: &Machine<'_>) {
         let name = &host.node.name;
         let back = async {
+            // The package manager would replace what is put back; it does not take long.
+            host.wait_for_steps(&[IMAGES, PACKAGES]).await?;
             let states = join_all([APPLY, UPGRADE_NODE].map(|step| host.state(step))).await;
             if states.contains(&Ok(StepState::Running)) {
                 return Ok(false);
