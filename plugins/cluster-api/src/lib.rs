@@ -35,7 +35,7 @@ pub struct Params {
 pub struct Registration {
     /// Name of the VIM, if the VNF has one cluster; absent: the name of the cluster.
     vim_name: Option<String>,
-    /// URL of the API server as the VNFM reaches it, if the VNF has one cluster; absent: that of the kubeconfig.
+    /// URL of the API server as the VNFM reaches it, with https, if the VNF has one cluster; absent: that of the kubeconfig.
     endpoint: Option<String>,
 }
 
@@ -63,6 +63,19 @@ impl MgmtDriver for ClusterApi {
     }
 }
 
+impl Registration {
+    /// Refuses an endpoint to which the login of the kubeconfig would go in clear text, as [`Kubeconfig::parse`] does.
+    fn check(&self) -> Result<(), DriverError> {
+        let is_safe = |endpoint: &String| endpoint.starts_with("https://");
+        if self.endpoint.as_ref().is_none_or(is_safe) {
+            return Ok(());
+        }
+        let detail = "`cluster_api.endpoint` is no URL with https, and the login to the cluster would go there in clear text: \
+                      name one that begins with `https://`";
+        Err(DriverError::new("bad-parameters", detail))
+    }
+}
+
 impl ClusterApi {
     async fn register(
         self: Arc<Self>,
@@ -70,6 +83,7 @@ impl ClusterApi {
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
         let how = &request.additional_params.cluster_api;
+        how.check()?;
         let kubeconfigs = kubeconfigs(cx.outputs().await?);
         if kubeconfigs.is_empty() {
             let detail = "the VNF has no cluster with a kubeconfig: its Secret `NAME-kubeconfig` does not exist";
@@ -167,6 +181,25 @@ mod tests {
             (error.code.as_str(), error.retryable),
             ("many-clusters", false)
         );
+    }
+
+    #[test]
+    fn an_endpoint_without_tls_is_refused() {
+        for endpoint in [
+            "http://192.0.2.1:443",
+            "192.0.2.1:443",
+            "ftp://192.0.2.1",
+            "",
+        ] {
+            let how = json!({"cluster_api": {"endpoint": endpoint}});
+            let host = host();
+            let error = host.run::<ClusterApi>(hook().params(how)).unwrap_err();
+            assert_eq!(
+                (error.code.as_str(), error.retryable),
+                ("bad-parameters", false)
+            );
+            assert!(error.detail.contains("begins with `https://`"), "{error}");
+        }
     }
 
     #[test]

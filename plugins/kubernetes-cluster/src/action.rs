@@ -166,8 +166,8 @@ pub(crate) async fn undo_end(
             }
         }
         Some(ClusterAction::Upgrade) => {
-            let plan = plan(cx, request, installation).await?;
-            upgrade::undo(cx, &plan).await
+            let mut plan = plan(cx, request, installation).await?;
+            upgrade::undo(cx, &mut plan).await
         }
         Some(ClusterAction::PatchSoftware) => {
             let mut plan = plan(cx, request, installation).await?;
@@ -242,7 +242,7 @@ pub(crate) async fn undo_package_end(
 ) -> Result<Effects, DriverError> {
     let params = &request.additional_params;
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
-    let before = upgrade::undo(cx, &plan).await?;
+    let before = upgrade::undo(cx, &mut plan).await?;
     let returned = patch::undo(cx, &mut plan, (&params.upgrade, request)).await?;
     let message = returned.message.or(before.message);
     Ok(message.into_iter().fold(Effects::none(), Effects::message))

@@ -10,11 +10,14 @@
 
 use crate::api::Api;
 use crate::clocks;
+use crate::cluster::names;
 use crate::join_tokens::random_token;
 use crate::machine::Machine;
 use crate::plan::Plan;
+use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::time::Duration;
 use vnfm_plugin_sdk::Object;
 use vnfm_plugin_sdk::prelude::*;
@@ -59,7 +62,8 @@ impl Expirations {
     }
 }
 
-/// Adds to `effects` when the certificates of each control-plane node expire, with a message that names the first.
+/// Adds to `effects` when the certificates of each control-plane node expire, with a message that names the first. Nodes that do
+/// not respond are left out, and named in the message.
 ///
 /// # Errors
 ///
@@ -69,29 +73,49 @@ pub(crate) async fn show(
     plan: &Plan,
     effects: Effects,
 ) -> Result<Effects, DriverError> {
-    let mut all = Object::new();
-    for node in &plan.control_planes {
+    let reads = plan.control_planes.iter().map(|node| async move {
         let host = Machine::new(cx, plan, node);
-        let printed = host
-            .run(PHASE, "kubeadm certs check-expiration -o json")
-            .await?
-            .stdout;
-        let expirations: Expirations = serde_json::from_str(printed.trim()).map_err(|error| {
-            host.refusal(
-                "certificates-failed",
-                PHASE,
-                format!("kubeadm printed no list of certificates: {error}"),
-            )
-        })?;
-        all.insert(node.name.clone(), expirations.dates().into());
+        let read = if host.answers().await {
+            Some(read(&host).await?)
+        } else {
+            None
+        };
+        Ok::<_, DriverError>((node, read))
+    });
+    let (mut all, mut silent) = (Object::new(), Vec::new());
+    for read in join_all(reads).await {
+        match read? {
+            (node, Some(expirations)) => {
+                all.insert(node.name.clone(), expirations.dates().into());
+            }
+            (node, None) => silent.push(node),
+        }
     }
-    let first = first_to_expire(&all);
-    let effects = effects.metadata("certificateExpiry", all);
-    Ok(match first {
-        Some((node, name, date)) => effects.message(format!(
-            "the first certificate to expire is `{name}` on `{node}`, at {date}"
-        )),
-        None => effects.message("the control plane has no certificates of kubeadm"),
+    let mut message = match first_to_expire(&all) {
+        Some((node, name, date)) => {
+            format!("the first certificate to expire is `{name}` on `{node}`, at {date}")
+        }
+        None => "the control plane has no certificates of kubeadm".to_owned(),
+    };
+    if !silent.is_empty() {
+        let _ = write!(
+            message,
+            "; {} did not respond, so that the certificates there are not known",
+            names(silent)
+        );
+    }
+    Ok(effects.metadata("certificateExpiry", all).message(message))
+}
+
+/// The certificates of a control-plane node.
+async fn read(host: &Machine<'_>) -> Result<Expirations, DriverError> {
+    let printed = host
+        .run(PHASE, "kubeadm certs check-expiration -o json")
+        .await?
+        .stdout;
+    serde_json::from_str(printed.trim()).map_err(|error| {
+        let detail = format!("kubeadm printed no list of certificates: {error}");
+        host.refusal("certificates-failed", PHASE, detail)
     })
 }
 

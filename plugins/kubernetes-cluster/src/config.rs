@@ -14,8 +14,9 @@ pub(crate) const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 pub(crate) const NAMESPACE: &str = "kube-system";
 /// The Kubernetes secret with its first token.
 pub(crate) const TOKEN_SECRET: &str = "vnfm-token";
-/// How long a bootstrap token is valid.
-pub(crate) const TOKEN_TTL: &str = "15m";
+/// How long a bootstrap token is valid: as long as kubeadm keeps uploaded certificates, because the last node of an installation
+/// may join long after the first, when software of nodes is installed before. The operation deletes it at its end.
+pub(crate) const TOKEN_TTL: &str = "2h";
 
 /// The configuration API of a kubeadm version: v1beta4, with argument lists, came with 1.31.
 fn api_version(kubeadm: &str) -> &'static str {
@@ -256,7 +257,17 @@ pub(crate) fn token_secret(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{apt_quoted, systemd};
+    use super::{TOKEN_TTL, apt_quoted, systemd};
+    use crate::params::NodeSoftware;
+
+    #[test]
+    fn a_token_outlives_the_installation_of_software_on_a_node() {
+        let schema = schemars::schema_for!(NodeSoftware);
+        let longest = schema.pointer("/properties/timeout_seconds/maximum");
+        let hours = TOKEN_TTL.strip_suffix('h').unwrap();
+        let seconds = 3600 * hours.parse::<u64>().unwrap();
+        assert!(seconds > longest.unwrap().as_u64().unwrap());
+    }
 
     #[test]
     fn a_proxy_is_always_one_value_of_its_file() {

@@ -52,6 +52,7 @@ mod preflight;
 mod prepare;
 mod programs;
 mod reconcile;
+mod record;
 mod roles;
 mod scale;
 mod script;

@@ -113,7 +113,7 @@ pub(crate) async fn renew(
     plan: &Plan,
     api: &Api<'_>,
 ) -> Result<Effects, DriverError> {
-    let master = Machine::new(cx, plan, plan.first_control_plane());
+    let master = Machine::new(cx, plan, plan.responding_control_plane());
     if plan.script().is_some() {
         let detail = "the vendor's script has made the VIM's login, and only the vendor knows how to renew it";
         return Err(master.refusal("login-unsupported", PHASE, detail));
@@ -159,7 +159,7 @@ pub(crate) async fn delete_old(
     let Some(registered) = registered.and_then(number) else {
         return Ok(());
     };
-    let master = Machine::new(cx, plan, plan.first_control_plane());
+    let master = Machine::new(cx, plan, plan.responding_control_plane());
     let exist = logins(&master).await?;
     if !exist.contains(&registered) {
         cx.warn(&format!(

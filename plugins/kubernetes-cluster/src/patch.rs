@@ -164,8 +164,9 @@ impl<'a> Patch<'a> {
         let looks = self.plan.nodes().map(|node| async move {
             let host = self.host(node);
             if !host.answers().await {
-                let detail =
-                    "it does not respond, so that its software is not known: heal it, then retry";
+                // This operation holds the instance, so that a heal must wait for its end.
+                let detail = "it does not respond, so that its software is not known: end this operation with `vnfmctl op \
+                              rollback` or `vnfmctl op fail`, heal the node, and request it again";
                 return Err(host.refusal("node-silent", STEP, detail).retryable());
             }
             host.reach_known().await?;

@@ -1,12 +1,15 @@
 //! The programs and files of Kubernetes on one host: their versions, copies of what an upgrade replaces, installation.
 
 use crate::installer::Installer;
-use crate::machine::{Machine, quote};
+use crate::machine::{Machine, StepState, quote};
 use crate::versions::{Version, archives_among};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
 pub(crate) const PHASE: &str = "upgrade";
+/// The steps that install programs and import images.
+pub(crate) const PACKAGES: &str = "packages";
+pub(crate) const IMAGES: &str = "images";
 const SCRIPT: &str = "/run/vnfm/vnfm-kubernetes";
 /// Run through `sh`, because `/run` is mounted `noexec` on many images.
 const RUN: &str = "sh /run/vnfm/vnfm-kubernetes";
@@ -61,6 +64,30 @@ impl Machine<'_> {
         Ok(self.run(phase, &format!("{RUN} {words}")).await?.stdout)
     }
 
+    /// Waits for the end of those of these steps that an earlier attempt has left running, however they end.
+    ///
+    /// # Errors
+    ///
+    /// If one still runs, as after a cancellation, or if the host does not respond.
+    pub(crate) async fn wait_for_steps(&self, steps: &[&str]) -> Result<(), DriverError> {
+        for step in steps {
+            if self.state(step).await? != StepState::Running {
+                continue;
+            }
+            let name = &self.node.name;
+            self.cx
+                .info(&format!("`{step}` still runs on `{name}`: waiting for it"));
+            if let Err(error) = self.finish(step).await {
+                if self.state(step).await? == StepState::Running {
+                    return Err(error);
+                }
+                self.cx
+                    .info(&format!("`{step}` on `{name}`: {}", error.detail));
+            }
+        }
+        Ok(())
+    }
+
     /// The versions on the host.
     pub(crate) async fn installed(&self) -> Result<Installed, DriverError> {
         Ok(Installed::read(&self.kubernetes(PHASE, "versions").await?))
@@ -86,9 +113,9 @@ impl Installer<'_> {
         if !archives.is_empty() {
             let paths = self.upload(host, &archives, PHASE).await?;
             let line = format!("dpkg -i --force-confold {}", paths.join(" "));
-            return host.step("packages", &line).await;
+            return host.step(PACKAGES, &line).await;
         }
-        host.step("packages", "apt-get update").await?;
+        host.step(PACKAGES, "apt-get update").await?;
         let wanted = match programs {
             Programs::Kubeadm => &WITH_KUBEADM[..1],
             Programs::Kubelet => &WITH_KUBELET[..2],
@@ -101,14 +128,14 @@ impl Installer<'_> {
             "env DEBIAN_FRONTEND=noninteractive apt-get install -y --reinstall --allow-change-held-packages {}",
             pinned.collect::<Vec<_>>().join(" ")
         );
-        host.step("packages", &line).await
+        host.step(PACKAGES, &line).await
     }
 
     /// Imports the images that the package provides.
     pub(crate) async fn import_images(&self, host: &Machine<'_>) -> Result<(), DriverError> {
-        for path in self.upload(host, &self.plan.images, "images").await? {
+        for path in self.upload(host, &self.plan.images, IMAGES).await? {
             let line = format!("ctr -n k8s.io images import {path}");
-            host.step("images", &line).await?;
+            host.step(IMAGES, &line).await?;
         }
         Ok(())
     }

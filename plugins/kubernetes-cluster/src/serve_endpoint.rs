@@ -97,25 +97,30 @@ pub(crate) async fn stop_serving(host: &Machine<'_>) -> Result<(), DriverError> 
     host.run(PHASE, &line).await.map(|_| ())
 }
 
-/// Starts a service with this configuration, unless it runs with it.
+/// Starts a service with this configuration, unless it runs with it. A copy beside the file, which the service does not read, is
+/// written last: without it, the service may not have loaded the file, because an attempt was interrupted.
 async fn serve(
     host: &Machine<'_>,
     (service, path): (&str, &str),
     text: String,
 ) -> Result<(), DriverError> {
     let none = Secret::default;
-    let current = host.try_run(PHASE, &format!("cat {path}"), none()).await?;
+    let (new, served) = (format!("{path}.new"), format!("{path}.served"));
+    let current = format!("cat {path} {served}");
+    let current = host.try_run(PHASE, &current, none()).await?;
     let state = format!("systemctl is-active {service}");
     let is_active = host.try_run(PHASE, &state, none()).await?.ok();
-    let is_current = current.ok() && current.stdout == text;
+    let is_current = current.ok() && current.stdout == text.repeat(2);
     if is_current && is_active {
         return Ok(());
     }
-    host.put(Upload::new(path, text).mode("0644"), PHASE)
+    host.put(Upload::new(&new, text).mode("0644"), PHASE)
         .await?;
     // A reload interrupts no connection; a service that was installed just now runs with its default configuration.
     let verb = if is_active { "reload" } else { "restart" };
-    let line = format!("systemctl enable {service} && systemctl {verb} {service}");
+    let line = format!(
+        "mv -f {new} {path} && systemctl enable {service} && systemctl {verb} {service} && cp {path} {served}"
+    );
     host.run(PHASE, &line).await.map(|_| ())
 }
 

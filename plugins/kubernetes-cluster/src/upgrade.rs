@@ -8,8 +8,9 @@
 //!
 //! What [`Versions::check`] refuses changes nothing. What is left to do follows from the versions that are observed, so that
 //! the attempt after a crash goes on where the last one ended. A worker whose upgrade fails gets its programs and settings
-//! back; so does the first control-plane node, with its manifests. Once `kubeadm upgrade apply` has ended well, the cluster's
-//! data are those of the new version: that is stored as a checkpoint, and from then on there is only the way forward.
+//! back; so does the first control-plane node, with its manifests and what kubeadm had recorded. Once `kubeadm upgrade apply`
+//! has ended well, the cluster's data are those of the new version: that is stored as a checkpoint, and from then on there is
+//! only the way forward.
 
 use crate::api::{Api, ClusterNode};
 use crate::clocks;
@@ -20,7 +21,8 @@ use crate::machine::{Machine, StepState};
 use crate::params::DrainParams;
 use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
-use crate::programs::{PHASE, Programs};
+use crate::programs::{IMAGES, PACKAGES, PHASE, Programs};
+use crate::record::{keep_record, put_record_back, recorded};
 use crate::versions::{NodeVersion, Version, Versions, target};
 use futures::future::join_all;
 use schemars::JsonSchema;
@@ -36,8 +38,6 @@ const APPLIED: &str = "upgrade-applied";
 /// The steps that run kubeadm.
 const APPLY: &str = "upgrade-apply";
 const UPGRADE_NODE: &str = "upgrade-node";
-/// The path of the object in which kubeadm records the version.
-const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
 /// How long a node may take to be Ready with its new kubelet, and the interval between two looks.
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
 const READY_INTERVAL: Duration = Duration::from_millis(500);
@@ -123,43 +123,39 @@ pub(crate) async fn run(
 ///
 /// # Errors
 ///
-/// `upgrade-irreversible` once `kubeadm upgrade apply` has ended well.
-pub(crate) async fn undo(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError> {
+/// `upgrade-irreversible` once `kubeadm upgrade apply` has ended well; if something that an attempt has started still runs.
+pub(crate) async fn undo(cx: &HookContext, plan: &mut Plan) -> Result<Effects, DriverError> {
     let Some(to) = cx.checkpoint::<Version>(BEGUN).await? else {
         return Ok(Effects::none());
     };
     // No other host was touched before that.
-    let node = plan.first_control_plane();
-    let host = Machine::new(cx, plan, node);
+    let host = Machine::new(cx, plan, plan.first_control_plane());
     host.reach_node().await?;
-    if host.state(APPLY).await? == StepState::Running
-        && let Err(error) = host.finish(APPLY).await
-    {
-        cx.info(&format!(
-            "`kubeadm upgrade apply` on `{}`: {}",
-            node.name, error.detail
-        ));
-    }
-    let has_ended_well = host.state(APPLY).await? == StepState::Done(0);
-    let is_lost = host.state(APPLY).await? == StepState::Absent;
-    let is_new = host
-        .installed()
-        .await?
-        .control_plane()
-        .is_some_and(|version| version >= to);
-    let is_applied = cx.checkpoint::<Version>(APPLIED).await?.is_some();
-    if is_applied || has_ended_well || (is_lost && is_new) {
+    host.wait_for_steps(&[IMAGES, PACKAGES, APPLY]).await?;
+    if is_irreversible(&host, to).await? {
         let detail = format!(
             "the control plane has {to}, and Kubernetes has no way back: retry the operation, which upgrades what is left"
         );
         return Err(host.refusal("upgrade-irreversible", PHASE, detail));
     }
     put_back(&host).await?;
+    if let Some(api) = connect(cx, plan).await? {
+        put_record_back(&api).await?;
+    }
+    let host = Machine::new(cx, plan, plan.first_control_plane());
     host.kubernetes(PHASE, "drop").await?;
     Ok(Effects::none().message(format!(
         "`{}` has what it had before the upgrade",
-        node.name
+        host.node.name
     )))
+}
+
+/// Whether `kubeadm upgrade apply` has ended well; after a reboot, only the manifests tell.
+async fn is_irreversible(host: &Machine<'_>, to: Version) -> Result<bool, DriverError> {
+    let state = host.state(APPLY).await?;
+    let is_new = host.installed().await?.control_plane() >= Some(to);
+    let is_applied = host.cx.checkpoint::<Version>(APPLIED).await?.is_some();
+    Ok(is_applied || state == StepState::Done(0) || (state == StepState::Absent && is_new))
 }
 
 /// Adds the versions to what the instance shows.
@@ -190,19 +186,7 @@ fn planned(plan: &Plan, params: &UpgradeParams) -> Result<Option<Version>, Drive
 ///
 /// `version-unknown` if kubeadm has recorded no version.
 pub(crate) async fn observe(api: &Api<'_>, plan: &Plan) -> Result<Versions, DriverError> {
-    let config = api.find(KUBEADM_CONFIG).await?.unwrap_or_default();
-    let config = config["data"]["ClusterConfiguration"]
-        .as_str()
-        .unwrap_or_default();
-    let mut lines = config
-        .lines()
-        .filter_map(|line| line.strip_prefix("kubernetesVersion:"));
-    let control_plane = lines.next().and_then(Version::parse).ok_or_else(|| {
-        let detail = format!(
-            "`{KUBEADM_CONFIG}` names no version: the cluster was not installed by kubeadm"
-        );
-        DriverError::new("version-unknown", detail).phase("preflight")
-    })?;
+    let control_plane = recorded(api).await?.version()?;
     let all = api.nodes().await?;
     let node_version = |node: &ClusterNode| NodeVersion {
         name: node.name().to_owned(),
@@ -258,8 +242,11 @@ impl<'a> Upgrade<'a> {
         // What an upgrade left that was given up is not what the hosts have now.
         self.drop_copies().await?;
         for node in &self.plan.control_planes {
-            self.host(node).forget(APPLY).await?;
+            let host = self.host(node);
+            host.wait_for_steps(&[APPLY]).await?;
+            host.forget(APPLY).await?;
         }
+        keep_record(self.api).await?;
         Ok(self.cx().save_checkpoint(BEGUN, &self.to).await?)
     }
 
@@ -307,8 +294,7 @@ impl<'a> Upgrade<'a> {
         let state = host.state(APPLY).await?;
         let is_applied = self.cx().checkpoint::<Version>(APPLIED).await?.is_some()
             || state == StepState::Done(0)
-            || (state != StepState::Running
-                && observe(self.api, self.plan).await?.control_plane >= self.to);
+            || (state == StepState::Absent && self.has_control_plane(host).await?);
         if !is_applied {
             let line = format!("kubeadm upgrade apply --yes {}", self.to);
             let applied = async {
@@ -326,6 +312,13 @@ impl<'a> Upgrade<'a> {
         Ok(self.cx().save_checkpoint(APPLIED, &self.to).await?)
     }
 
+    /// Whether the host's control plane has the version already. kubeadm records it before its last steps, so that the record
+    /// alone does not tell that they have ended well.
+    async fn has_control_plane(&self, host: &Machine<'_>) -> Result<bool, DriverError> {
+        Ok(recorded(self.api).await?.version()? >= self.to
+            && host.installed().await?.control_plane() >= Some(self.to))
+    }
+
     /// Copies what will be replaced, and installs images and kubeadm.
     async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         host.kubernetes(PHASE, "keep").await?;
@@ -339,12 +332,17 @@ impl<'a> Upgrade<'a> {
     async fn take_back(&self, host: &Machine<'_>) {
         let name = &host.node.name;
         let back = async {
+            // The package manager would replace what is put back; it does not take long.
+            host.wait_for_steps(&[IMAGES, PACKAGES]).await?;
             let states = join_all([APPLY, UPGRADE_NODE].map(|step| host.state(step))).await;
             if states.contains(&Ok(StepState::Running)) {
                 return Ok(false);
             }
             put_back(host).await?;
             self.wait_until_ready(host, None).await?;
+            if self.plan.is_control_plane(host.node) {
+                put_record_back(self.api).await?;
+            }
             self.api.uncordon_by_name(name).await.map(|()| true)
         };
         match back.await {

@@ -3,7 +3,7 @@
 #   vnfm-kubernetes versions      what is installed, and what the control plane's manifests name, as name=value lines
 #   vnfm-kubernetes keep          copies programs, settings and manifests, unless a copy exists
 #   vnfm-kubernetes programs      puts the copied programs and settings back, and restarts the kubelet
-#   vnfm-kubernetes manifests     puts the copied manifests back
+#   vnfm-kubernetes manifests     puts the copied manifests back, except that of an etcd which has another version meanwhile
 #   vnfm-kubernetes drop          deletes the copies
 #   vnfm-kubernetes components    the static pods of the control plane, in the order in which they are restarted
 #   vnfm-kubernetes restart NAME ID   the static pod NAME gets the label vnfm.dev/restarted=ID, and the kubelet restarts it
@@ -17,6 +17,7 @@ manifests=/etc/kubernetes/manifests
 settings="config.yaml kubeadm-flags.env instance-config.yaml"
 # A file never has half of its content: the kubelet would read it.
 place() { cp -a "$1" "$2.vnfm"; mv -f "$2.vnfm" "$2"; }
+image() { sed -n 's/^ *image: *//p' "$1" | head -n 1; }
 place_manifest() { cp -a "$1" "/etc/kubernetes/vnfm-$2"; mv -f "/etc/kubernetes/vnfm-$2" "$manifests/$2"; }
 
 case ${1:-} in
@@ -50,6 +51,10 @@ manifests)
   [ -e "$copies/complete" ] || exit 0
   for file in "$copies"/manifests/*.yaml; do
     name=${file##*/}
+    # kubeadm upgrades etcd first, and leaves the new one when it takes back the others: an older one refuses its data.
+    if [ "$name" = etcd.yaml ] && [ -e "$manifests/$name" ] && [ "$(image "$file")" != "$(image "$manifests/$name")" ]; then
+      continue
+    fi
     cmp -s "$file" "$manifests/$name" || place_manifest "$file" "$name"
   done ;;
 drop)

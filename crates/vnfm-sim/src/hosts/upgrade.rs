@@ -155,10 +155,14 @@ pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
     }
 }
 
-/// What an interrupted `kubeadm upgrade apply` leaves: one of the manifests is new.
+/// What a `kubeadm upgrade apply` leaves that is interrupted before its last steps: the manifests are new, and it has recorded the
+/// version.
 pub(super) fn write_partial_upgrade(host: &Host) {
     let version = program_version(host, "kubeadm");
-    write_manifests(host, &COMPONENTS[1..2], &version);
+    write_manifests(host, &COMPONENTS[1..], &version);
+    if let Some(cluster) = cluster(host) {
+        record_version(&cluster, &version);
+    }
 }
 
 /// `kubeadm certs check-expiration -o json | renew all`.

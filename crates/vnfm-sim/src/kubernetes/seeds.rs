@@ -112,9 +112,9 @@ pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_pla
     }
 }
 
-/// Creates the secret of a bootstrap token, valid for 15 minutes.
+/// Creates the secret of a bootstrap token, valid for two hours.
 pub(crate) fn bootstrap_token(store: &mut Store, (id, secret): (&str, &str)) {
-    let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(15));
+    let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_hours(2));
     let expires = soon.map_or_else(|_| now(), |time| time.to_string());
     let data = json!({ "token-id": STANDARD.encode(id), "token-secret": STANDARD.encode(secret), "expiration": STANDARD.encode(expires),
         "usage-bootstrap-authentication": STANDARD.encode("true"), "usage-bootstrap-signing": STANDARD.encode("true") });

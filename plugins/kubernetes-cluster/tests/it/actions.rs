@@ -2,6 +2,7 @@
 
 use crate::engine_side::Kill;
 use crate::lab::Lab;
+use crate::shared_lab::THREE;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Effects, ErrorKind};
 use vnfm_plugin_sdk::join_all_limited;
@@ -173,6 +174,33 @@ async fn a_new_login_is_registered_before_the_old_one_is_deleted() {
     assert!(
         !texts.contains(&old) && !texts.contains(new),
         "a secret can be read"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_and_a_new_login_leave_out_a_control_plane_that_is_off() {
+    let (lab, _) = Lab::with_three().await;
+    lab.hosts.power_off("server-m1");
+    let request = |action: &str| {
+        let mut params = lab.shared_params();
+        params["cluster_action"] = json!(action);
+        lab.shared_request("operate_end", &params, &lab.vnfcs(THREE, &[]))
+    };
+    let renewed = lab.run(request("renew_login"), None).await.unwrap();
+    let mut check = request("check");
+    check.instance.metadata = renewed.unwrap().metadata;
+    let checked = lab.run(check, None).await.unwrap().unwrap();
+    let dates = checked.metadata["certificateExpiry"].as_object().unwrap();
+    assert_eq!(dates.keys().collect::<Vec<_>>(), ["m2", "m3"]);
+    let message = checked.message.unwrap();
+    assert!(
+        message.contains("`m1` did not respond, so that the certificates there are not known"),
+        "{message}"
+    );
+    let secrets = lab.cluster().object(SECRETS).unwrap().to_string();
+    assert!(
+        !secrets.contains("\"vnfm-token\"") && secrets.contains("\"vnfm-token-2\""),
+        "{secrets}"
     );
 }
 

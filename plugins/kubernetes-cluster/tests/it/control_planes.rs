@@ -412,47 +412,6 @@ async fn what_cannot_become_a_cluster_is_refused_before_anything_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_address_needs_nothing_on_the_nodes() {
-    let lab = Lab::with_control_planes(THREE).await;
-    let mut params = lab.shared_params();
-    let endpoint = &mut params["k8s_cluster_installation_param"]["control_plane_endpoint"];
-    endpoint["provider"] = json!("external");
-    endpoint["port"] = json!(16443);
-    endpoint["external_address"] = json!("203.0.113.7");
-    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
-    let effects = lab.run(request, None).await.unwrap().unwrap();
-    lab.assert_control_planes(THREE);
-    let vim = &effects.register_vims[0];
-    assert_eq!(vim.interface_info["endpoint"], "https://203.0.113.7:16443");
-    assert_eq!(lab.text("m1", "/etc/haproxy/haproxy.cfg"), "");
-    assert_eq!(lab.count("m1", "dpkg"), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn kube_vip_is_a_static_pod_on_each_control_plane() {
-    let lab = Lab::with_control_planes(THREE).await;
-    let mut params = lab.shared_params();
-    let endpoint = &mut params["k8s_cluster_installation_param"]["control_plane_endpoint"];
-    endpoint["provider"] = json!("kube_vip");
-    endpoint["port"] = json!(16443);
-    endpoint["image"] = json!("registry.example.com/kube-vip:v1");
-    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
-    lab.run(request, None).await.unwrap().unwrap();
-    lab.assert_control_planes(THREE);
-    for host in THREE {
-        let manifest = lab.text(host, "/etc/kubernetes/manifests/kube-vip.yaml");
-        let pod: Value = serde_json::from_str(&manifest).unwrap();
-        let container = &pod["spec"]["containers"][0];
-        assert_eq!(container["image"], "registry.example.com/kube-vip:v1");
-        let address = json!({ "name": "address", "value": lab.address(VIP).to_string() });
-        assert!(
-            container["env"].as_array().unwrap().contains(&address),
-            "{container:#}"
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_one_node_runs_pods_on_it() {
     let lab = Lab::empty().await;
     lab.boot((1, "m1"), "m1").await;

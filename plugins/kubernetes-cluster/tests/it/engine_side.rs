@@ -41,11 +41,13 @@ const REFUSED: Code = Code {
     next: "-",
 };
 
-/// When to kill the VNFM: before or after the effect of the nth service call.
+/// When to kill the VNFM, by the number of a service call or by its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kill {
     Before(usize),
     After(usize),
+    /// Before the effect of the first call whose request contains these words.
+    Asking(&'static str),
 }
 
 /// The lab as a world of the test kit: hosts and clusters are the lab's; package, checkpoints and faults the kit's.
@@ -113,7 +115,12 @@ impl HookHost for EngineSide {
             *calls += 1;
             *calls
         };
-        if self.kill == Some(Kill::Before(n)) {
+        let is_last = match self.kill {
+            Some(Kill::Before(last)) => last == n,
+            Some(Kill::Asking(words)) => request.to_string().contains(words),
+            _ => false,
+        };
+        if is_last {
             self.dead.notify_one();
             std::future::pending::<()>().await;
         }

@@ -163,6 +163,30 @@ fn what_was_copied_is_put_back() {
 }
 
 #[test]
+fn an_etcd_that_was_upgraded_stays() {
+    let root = Root::new();
+    let (etcd, scheduler) = (
+        "etc/kubernetes/manifests/etcd.yaml",
+        "etc/kubernetes/manifests/kube-scheduler.yaml",
+    );
+    root.write(etcd, &MANIFEST.replace("NAME", "etcd"));
+    let [old_etcd, old_scheduler] = [etcd, scheduler].map(|path| root.read(path));
+    root.ok(&["keep"]);
+    let new = |old: &str| old.replace("v1.36.2", "v1.37.0");
+    root.write(etcd, &new(&old_etcd));
+    root.write(scheduler, &new(&old_scheduler));
+    root.ok(&["manifests"]);
+    assert_eq!(root.read(etcd), new(&old_etcd), "its data are new");
+    assert_eq!(root.read(scheduler), old_scheduler);
+    root.write(etcd, &old_etcd.replace("- etcd", "- etcd\n    - --new"));
+    root.ok(&["manifests"]);
+    assert_eq!(root.read(etcd), old_etcd, "the same version");
+    std::fs::remove_file(root.path(etcd)).unwrap();
+    root.ok(&["manifests"]);
+    assert_eq!(root.read(etcd), old_etcd, "no other one is there");
+}
+
+#[test]
 fn a_static_pod_gets_one_label_per_restart() {
     let root = Root::new();
     let names = "kube-controller-manager\nkube-scheduler\nkube-apiserver\n";

@@ -19,6 +19,8 @@ mod crash;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
+mod endpoints;
+#[cfg(test)]
 mod engine_side;
 #[cfg(test)]
 mod etcd_script;
@@ -48,6 +50,8 @@ mod shared_lab;
 mod software;
 #[cfg(test)]
 mod software_script;
+#[cfg(test)]
+mod taken_back;
 #[cfg(test)]
 mod trial;
 #[cfg(test)]

@@ -422,10 +422,17 @@ async fn what_cannot_be_installed_is_refused_before_anything_changes() {
         }
     }
     lab.assert_patched(["1.0"; 3]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_off_is_named_before_anything_changes() {
+    let lab = Lab::with_agent().await;
     lab.hosts.power_off("server-w2");
     let error = lab.patch(&wanted("1.1")).await.unwrap_err();
     assert_eq!(error.name(), "node-silent");
-    assert!(error.to_string().contains("`w2`"), "{error}");
+    for words in ["`w2`", "`vnfmctl op rollback` or `vnfmctl op fail`"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
     assert_eq!(lab.installations("m1", "1.1"), 0);
 }
 

@@ -1,5 +1,4 @@
-//! Upgrades: node by node with drains, refused before anything changes if a rule forbids it, taken back where that is
-//! possible, and continued after a crash.
+//! Upgrades: node by node with drains, refused before anything changes if a rule forbids it, and continued after a crash.
 
 use crate::engine_side::Kill;
 use crate::lab::Lab;
@@ -9,8 +8,8 @@ use vnfm_core::ports::{Effects, ErrorKind, PortError};
 use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
 
-const OLD: &str = "v1.36.2";
-const NEW: &str = "v1.37.0";
+pub(crate) const OLD: &str = "v1.36.2";
+pub(crate) const NEW: &str = "v1.37.0";
 /// More calls than the upgrade makes.
 const CALLS: usize = 220;
 
@@ -41,17 +40,17 @@ impl Lab {
         request
     }
 
-    async fn upgrade(&self) -> Result<Effects, PortError> {
+    pub(crate) async fn upgrade(&self) -> Result<Effects, PortError> {
         self.hook("change_current_package_end", json!({})).await
     }
 
-    async fn undo_upgrade(&self) -> Result<Effects, PortError> {
+    pub(crate) async fn undo_upgrade(&self) -> Result<Effects, PortError> {
         let mut request = self.hook_request("change_current_package_end", &json!({}));
         request.undo = true;
         self.run(request, None).await.unwrap()
     }
 
-    fn kubelets(&self) -> [String; 3] {
+    pub(crate) fn kubelets(&self) -> [String; 3] {
         ["m1", "w1", "w2"].map(|name| {
             let node = self.node(name).unwrap();
             node["status"]["nodeInfo"]["kubeletVersion"]
@@ -65,13 +64,13 @@ impl Lab {
     pub(crate) fn assert_upgraded(&self) {
         assert_eq!(self.kubelets(), [NEW; 3]);
         assert_eq!(self.usable_nodes(), ["m1", "w1", "w2"]);
-        let path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
-        let config = self.cluster().object(path).unwrap();
-        assert!(config.to_string().contains(NEW), "{config:#}");
+        let manifest = self.manifest();
+        assert!(manifest.contains(NEW), "{manifest}");
+        assert!(self.record().contains(NEW), "{}", self.record());
         assert_eq!(self.books.violations(), [""; 0]);
     }
 
-    fn fail(&self, program: &str) {
+    pub(crate) fn fail(&self, program: &str) {
         let fault = Fault::Exit {
             exit: 1,
             stderr: "no space left on device\n".into(),
@@ -249,23 +248,6 @@ async fn a_budget_holds_the_upgrade_and_a_retry_completes_it() {
     assert_eq!(lab.nodes_of_b(), ["w1", "w2"]);
     let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web-stays";
     assert!(lab.cluster().delete(budget));
-    lab.upgrade().await.unwrap();
-    lab.assert_upgraded();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_whose_upgrade_fails_gets_its_manifests_back() {
-    let lab = Lab::with_archives().await;
-    lab.fail("m1: kubeadm upgrade apply");
-    let error = lab.upgrade().await.unwrap_err();
-    assert_eq!(error.name(), "upgrade-apply-failed");
-    assert_eq!(lab.kubelets(), [OLD; 3]);
-    let file = |path: &str| String::from_utf8(lab.hosts.file("server-m1", path).unwrap()).unwrap();
-    assert!(file("/etc/kubernetes/manifests/kube-apiserver.yaml").contains(OLD));
-    assert_ne!(file("/usr/bin/kubeadm"), NEW);
-    let undone = lab.undo_upgrade().await.unwrap();
-    assert!(undone.message.unwrap().contains("what it had before"));
-    assert_eq!(lab.books.violations(), [""; 0]);
     lab.upgrade().await.unwrap();
     lab.assert_upgraded();
 }

@@ -1,0 +1,72 @@
+//! What serves the address of a control plane of several nodes: HAProxy and keepalived, kube-vip, or something outside.
+
+use crate::lab::{Lab, VIP};
+use crate::shared_lab::{FIVE, THREE, last_byte};
+use serde_json::{Value, json};
+use vnfm_sim::faults::{Fault, Rule, When};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_balancer_that_has_not_loaded_its_configuration_is_reloaded_by_the_retry() {
+    let (lab, _) = Lab::with_three().await;
+    for name in ["m4", "m5"] {
+        lab.boot((last_byte(name), name), name).await;
+    }
+    lab.run_scale("scale_start", (THREE, FIVE)).await.unwrap();
+    let reloads = || {
+        ["haproxy", "keepalived"]
+            .map(|service| lab.count("m2", &format!("systemctl reload {service}")))
+    };
+    let before = reloads();
+    let killed = Rule::new("host.exec", Fault::Drop { drop: When::Before });
+    for service in ["haproxy", "keepalived"] {
+        let reload = format!("m2: systemctl reload {service}");
+        lab.faults.add(killed.clone().on(reload).nth(1, 1));
+        lab.run_scale("scale_end", (THREE, FIVE)).await.unwrap_err();
+    }
+    lab.run_scale("scale_end", (THREE, FIVE)).await.unwrap();
+    assert_eq!(reloads(), before.map(|count| count + 2));
+    lab.run_scale("scale_end", (THREE, FIVE)).await.unwrap();
+    assert_eq!(reloads(), before.map(|count| count + 2), "it has loaded it");
+    lab.assert_control_planes(FIVE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_external_address_needs_nothing_on_the_nodes() {
+    let lab = Lab::with_control_planes(THREE).await;
+    let mut params = lab.shared_params();
+    let endpoint = &mut params["k8s_cluster_installation_param"]["control_plane_endpoint"];
+    endpoint["provider"] = json!("external");
+    endpoint["port"] = json!(16443);
+    endpoint["external_address"] = json!("203.0.113.7");
+    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
+    let effects = lab.run(request, None).await.unwrap().unwrap();
+    lab.assert_control_planes(THREE);
+    let vim = &effects.register_vims[0];
+    assert_eq!(vim.interface_info["endpoint"], "https://203.0.113.7:16443");
+    assert_eq!(lab.text("m1", "/etc/haproxy/haproxy.cfg"), "");
+    assert_eq!(lab.count("m1", "dpkg"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_vip_is_a_static_pod_on_each_control_plane() {
+    let lab = Lab::with_control_planes(THREE).await;
+    let mut params = lab.shared_params();
+    let endpoint = &mut params["k8s_cluster_installation_param"]["control_plane_endpoint"];
+    endpoint["provider"] = json!("kube_vip");
+    endpoint["port"] = json!(16443);
+    endpoint["image"] = json!("registry.example.com/kube-vip:v1");
+    let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
+    lab.run(request, None).await.unwrap().unwrap();
+    lab.assert_control_planes(THREE);
+    for host in THREE {
+        let manifest = lab.text(host, "/etc/kubernetes/manifests/kube-vip.yaml");
+        let pod: Value = serde_json::from_str(&manifest).unwrap();
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["image"], "registry.example.com/kube-vip:v1");
+        let address = json!({ "name": "address", "value": lab.address(VIP).to_string() });
+        assert!(
+            container["env"].as_array().unwrap().contains(&address),
+            "{container:#}"
+        );
+    }
+}

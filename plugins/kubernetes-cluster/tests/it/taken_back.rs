@@ -1,0 +1,155 @@
+//! What an upgrade that failed, was killed or is rolled back leaves on the first control-plane node: what it had before.
+
+use crate::engine_side::Kill;
+use crate::lab::Lab;
+use crate::upgrade::{NEW, OLD};
+use serde_json::json;
+use vnfm_sim::faults::{Fault, Rule};
+
+/// The path of what kubeadm has recorded.
+const RECORD: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+
+impl Lab {
+    /// What kubeadm has recorded.
+    pub(crate) fn record(&self) -> String {
+        self.cluster().object(RECORD).unwrap().to_string()
+    }
+
+    pub(crate) fn manifest(&self) -> String {
+        self.text("m1", "/etc/kubernetes/manifests/kube-apiserver.yaml")
+    }
+
+    fn assert_taken_back(&self) {
+        let (manifest, record) = (self.manifest(), self.record());
+        assert!(manifest.contains(OLD), "{manifest}");
+        assert!(record.contains(OLD) && !record.contains(NEW), "{record}");
+        assert_ne!(self.text("m1", "/usr/bin/kubeadm"), NEW);
+    }
+
+    /// The number of the last call of a program on a host that began with these words.
+    fn last(&self, subject: &str) -> u64 {
+        let calls = self.books.calls_named("host.exec");
+        let mut own = calls.iter().filter(|c| c.subject.starts_with(subject));
+        own.next_back().unwrap_or_else(|| panic!("no {subject}")).n
+    }
+
+    /// Lets a program on `m1` take its time, so that its step still runs when the next call comes.
+    fn slow(&self, program: &str) {
+        let slow = Fault::Delay { delay_ms: 700 };
+        let rule = Rule::new("host.exec", slow).on(format!("m1: {program}"));
+        self.faults.add(rule.nth(1, 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_whose_upgrade_fails_gets_its_manifests_back() {
+    let lab = Lab::with_archives().await;
+    lab.fail("m1: kubeadm upgrade apply");
+    let error = lab.upgrade().await.unwrap_err();
+    assert_eq!(error.name(), "upgrade-apply-failed");
+    assert_eq!(lab.kubelets(), [OLD; 3]);
+    lab.assert_taken_back();
+    let undone = lab.undo_upgrade().await.unwrap();
+    assert!(undone.message.unwrap().contains("what it had before"));
+    assert_eq!(lab.books.violations(), [""; 0]);
+    lab.upgrade().await.unwrap();
+    lab.assert_upgraded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_apply_that_failed_after_it_recorded_the_version_runs_again() {
+    // The retry finds what the failure has left: with or without what was there before.
+    for is_taken_back in [true, false] {
+        let lab = Lab::with_archives().await;
+        lab.fail("m1: kubeadm upgrade apply");
+        if !is_taken_back {
+            lab.fail("m1: sh /run/vnfm/vnfm-kubernetes manifests");
+        }
+        lab.upgrade().await.unwrap_err();
+        assert_eq!(lab.record().contains(OLD), is_taken_back);
+        lab.upgrade().await.unwrap();
+        assert_eq!(lab.count("m1", "kubeadm upgrade apply"), 2);
+        lab.assert_upgraded();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_without_its_manifests_is_not_an_upgrade() {
+    let lab = Lab::with_archives().await;
+    let config = format!("kind: ClusterConfiguration\nkubernetesVersion: {NEW}\n");
+    lab.cluster().merge(
+        RECORD,
+        &json!({ "data": { "ClusterConfiguration": config } }),
+    );
+    lab.upgrade().await.unwrap();
+    assert_eq!(lab.count("m1", "kubeadm upgrade apply"), 1);
+    lab.assert_upgraded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_puts_back_what_kubeadm_has_recorded() {
+    let lab = Lab::with_archives().await;
+    lab.fail("m1: kubeadm upgrade apply");
+    lab.fail("m1: sh /run/vnfm/vnfm-kubernetes manifests");
+    lab.upgrade().await.unwrap_err();
+    assert!(lab.record().contains(NEW), "{}", lab.record());
+    lab.undo_upgrade().await.unwrap();
+    lab.assert_taken_back();
+    assert_eq!(lab.books.violations(), [""; 0]);
+    // Another operation counts from the version that the cluster has.
+    lab.forget_checkpoints();
+    lab.upgrade().await.unwrap();
+    lab.assert_upgraded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_go_back_only_after_their_package_manager_has_ended() {
+    for program in ["dpkg", "ctr"] {
+        let mut lab = Lab::with_archives().await;
+        let image = "Files/images/pause.tar";
+        lab.package.insert(image.into(), b"an image".to_vec());
+        let mut request = lab.hook_request("change_current_package_end", &json!({}));
+        request.additional_params["k8s_cluster_installation_param"]["images_path"] =
+            json!("Files/images");
+        lab.slow(program);
+        let step = if program == "dpkg" {
+            "packages"
+        } else {
+            "images"
+        };
+        // The attempt loses sight of the step, and the step goes on.
+        let lost = Fault::Exit {
+            exit: 1,
+            stderr: String::new(),
+        };
+        let wait = format!("m1: sh /run/vnfm/vnfm-step wait {step}");
+        lab.faults
+            .add(Rule::new("host.exec", lost).on(wait).nth(1, 1));
+        let error = lab.run(request, None).await.unwrap().unwrap_err();
+        assert_eq!(error.name(), format!("{step}-lost"), "{error}");
+        let (ended, back) = (
+            lab.last(&format!("m1: {program}")),
+            lab.last("m1: sh /run/vnfm/vnfm-kubernetes programs"),
+        );
+        assert!(ended < back, "{program}: {ended} {back}");
+        lab.assert_taken_back();
+        lab.upgrade().await.unwrap();
+        lab.assert_upgraded();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_waits_for_the_package_manager_of_a_killed_attempt() {
+    let lab = Lab::with_archives().await;
+    lab.slow("dpkg");
+    let request = lab.hook_request("change_current_package_end", &json!({}));
+    let ended = lab.run(request, Some(Kill::Asking("wait packages"))).await;
+    assert!(ended.is_none(), "the driver was not killed");
+    lab.undo_upgrade().await.unwrap();
+    let (ended, back) = (
+        lab.last("m1: dpkg"),
+        lab.last("m1: sh /run/vnfm/vnfm-kubernetes programs"),
+    );
+    assert!(ended < back, "{ended} {back}");
+    lab.assert_taken_back();
+}
