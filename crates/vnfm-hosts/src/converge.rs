@@ -165,7 +165,7 @@ impl<'a> Change<'a> {
             let power = Power::switch_of(&self.session, &survey.inventory, &one.host)?;
             let Some(power) = power else {
                 let action = format!("stop the host `{}`", member.host);
-                let what = "the inventory has neither `redfish` nor `ipmi` for it";
+                let what = "the inventory has no `redfish`, `ipmi` or `ironic` for it";
                 return Err(PortError::new(&NO_SWITCH, action, what).on(&member.host));
             };
             power.stop(self.stop).await?;

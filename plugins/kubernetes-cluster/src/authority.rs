@@ -162,8 +162,8 @@ impl<'a> Rotation<'a> {
         let reached = self.plan.nodes().map(|node| async move {
             let host = self.machine(node);
             if !host.answers().await {
-                let detail = "it does not respond, and would not trust the new CA: end this operation (`vnfmctl op fail`), heal \
-                              or remove the node, and request the rotation again";
+                let detail = "it does not respond, and would not trust the new CA: end this operation with `vnfmctl op rollback` \
+                              or `vnfmctl op fail`, heal the node or scale it away, and request it again";
                 return Err(host.refusal("node-silent", "preflight", detail));
             }
             host.reach_node().await?;
