@@ -111,9 +111,7 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
     let inside = ClusterShell::connect(&testbed);
     inside.wait_until_ready(lost, true, Duration::from_secs(10));
     assert_eq!(inside.nodes().len(), 5);
-    let members = "-n kube-system get pods -l component=etcd -o name";
-    let members = inside.kubectl(members).unwrap();
-    assert_eq!(members.lines().count(), 3, "{members}");
+    assert_eq!(members(&inside), 3);
     inside.assert_b_recorded(&testbed, 2);
     assert_eq!(
         inside.wait_for_b_pods(&testbed, 2),
@@ -127,6 +125,30 @@ fn a_power_cut_of_a_control_plane_is_survived_and_healed() {
         assert!(!secrets.contains(left), "{secrets}");
     }
 
+    end(&real, &testbed);
+}
+
+/// The members of etcd, by their pods.
+fn members(inside: &ClusterShell) -> usize {
+    let pods = inside.kubectl("-n kube-system get pods -l component=etcd -o name");
+    pods.unwrap().lines().count()
+}
+
+#[test]
+fn a_control_plane_that_works_is_replaced() {
+    let Some(real) = Real::find() else { return };
+    let testbed = real.testbed();
+    begin(&testbed);
+    let old = vnfcs(&testbed);
+    let name = "masterNode-0";
+    let took = completes(&testbed, &testbed.heal(&[&old[name].id], &[]));
+    println!("`{name}` healed in {:.1} s", took.as_secs_f64());
+    testbed.assert_a_up(5);
+    assert_ne!(vnfcs(&testbed)[name].server, old[name].server);
+    let inside = ClusterShell::connect(&testbed);
+    assert_eq!(inside.nodes().len(), 5);
+    assert_eq!(members(&inside), 3);
+    inside.assert_b_recorded(&testbed, 2);
     end(&real, &testbed);
 }
 
