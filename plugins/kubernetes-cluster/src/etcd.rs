@@ -321,16 +321,15 @@ pub(crate) async fn restore(
 
 /// What the operator must do after a restore, for the end of its message.
 fn what_is_left(others: &[&Node], silent: &[&Node]) -> String {
-    let mut left = String::new();
-    if !others.is_empty() || !silent.is_empty() {
-        let all = names(silent.iter().chain(others).copied());
-        left += &format!("; heal {all} one after the other");
+    let all = names(silent.iter().chain(others).copied());
+    let dead = names(silent.iter().copied());
+    match (others, silent) {
+        ([], []) => String::new(),
+        (_, []) => format!("; heal {all} one after the other"),
+        _ => format!(
+            "; heal {all} one after the other, and do not power on {dead} before: the old data are still there"
+        ),
     }
-    if !silent.is_empty() {
-        let silent = names(silent.iter().copied());
-        left += &format!(", and do not power on {silent} before: the old data are still there");
-    }
-    left
 }
 
 /// Decrypts a snapshot, checks that it is complete and this cluster's, and makes the data of a cluster of one member of it, beside
