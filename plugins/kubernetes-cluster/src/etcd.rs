@@ -332,8 +332,8 @@ fn what_is_left(others: &[&Node], silent: &[&Node]) -> String {
     }
 }
 
-/// Decrypts a snapshot, checks that it is complete and this cluster's, and makes the data of a cluster of one member of it, beside
-/// those in use.
+/// Decrypts a snapshot, checks that it is complete and this cluster's, and makes the data of a cluster of one member of it. What
+/// etcd uses stays as it is.
 async fn unpack(host: &Machine<'_>, name: &str, passphrase: &Secret) -> Result<(), DriverError> {
     let (member, address) = (&host.node.name, with_port(&host.node.address, PEER_PORT));
     let line = format!("{RUN} unpack {name} {PASSPHRASE} {member} https://{address}");

@@ -1,6 +1,6 @@
 //! What kubeadm has recorded of the cluster in the ConfigMap `kubeadm-config`.
 //!
-//! `kubeadm upgrade apply` writes it anew before its last steps, in the format of its own version. When such a step fails and the
+//! `kubeadm upgrade apply` writes it before its last steps, in the format of its own version. When such a step fails and the
 //! host gets back what it had, the record must be the old one as well: the next upgrade counts from its version, and the kubeadm
 //! that was put back may not read the new format.
 

@@ -97,7 +97,7 @@ pub(crate) async fn stop_serving(host: &Machine<'_>) -> Result<(), DriverError> 
     host.run(PHASE, &line).await.map(|_| ())
 }
 
-/// Starts a service with this configuration, unless it runs with it. A copy beside the file, which the service does not read, is
+/// Starts a service with this configuration, unless it runs with it. A copy of the file, which the service does not read, is
 /// written last: without it, the service may not have loaded the file, because an attempt was interrupted.
 async fn serve(
     host: &Machine<'_>,

@@ -109,7 +109,7 @@ fn decrypt(host: &Host, (name, passphrase): (&str, &str)) -> Result<Value, Strin
     Ok(content)
 }
 
-/// Puts the snapshot's content beside etcd's data, if the passphrase is the snapshot's, and the snapshot this cluster's.
+/// Unpacks the snapshot, if the passphrase is the snapshot's, and the snapshot this cluster's; etcd's data stay as they are.
 fn unpack(host: &Host, (name, passphrase): (&str, &str)) -> Output {
     let ca = host.disk().text(CA);
     match decrypt(host, (name, passphrase)) {

@@ -8,7 +8,7 @@ use std::process::Command;
 const SCRIPT: &str = include_str!("../../src/vnfm-ca.sh");
 const KUBELET: &str = "var/lib/kubelet/pki/kubelet-client-current.pem";
 
-/// A folder as the root of a worker, with CAs beside it.
+/// A folder as the root of a worker, and three CAs.
 struct Root(PathBuf);
 
 impl Drop for Root {
