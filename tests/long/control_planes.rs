@@ -23,7 +23,7 @@ const OUTAGE: Duration = Duration::from_mins(1);
 /// Limit for an operation on five hosts; each restart of a static pod takes most of a minute.
 const OPERATION: Duration = Duration::from_mins(20);
 
-fn completes(testbed: &Testbed, op: &str) -> Duration {
+pub(crate) fn completes(testbed: &Testbed, op: &str) -> Duration {
     let began = Instant::now();
     let end = testbed.server.ended(op, OPERATION);
     assert_eq!(end["operationState"], "COMPLETED", "{end:#}");
@@ -31,7 +31,7 @@ fn completes(testbed: &Testbed, op: &str) -> Duration {
 }
 
 /// Whether the API server is Ready at the cluster's address.
-fn is_served() -> bool {
+pub(crate) fn is_served() -> bool {
     let url = format!("https://{ADDRESS}:16443/readyz");
     let words = ["-ksS", "-m", "1", "--noproxy", "*", &url];
     let output = Command::new("curl").args(words).output().unwrap();
@@ -65,9 +65,15 @@ fn cut_power_of_the_owner(real: &Real) -> &'static str {
 
 /// VNF-A with three control-plane nodes and two workers, and VNF-B on it; the id of its VIM.
 fn begin(testbed: &Testbed) -> String {
+    begin_with(testbed, |_| {})
+}
+
+/// As [`begin`], with other parameters of the installation.
+pub(crate) fn begin_with(testbed: &Testbed, change: impl FnOnce(&mut Value)) -> String {
     let (_, mut request) = testbed.create_a(SAMPLE);
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
     installation["control_plane_endpoint"] = json!({ "address": ADDRESS });
+    change(installation);
     let took = completes(testbed, &testbed.instantiate(VNF_A, &request));
     let took = took.as_secs_f64();
     println!("three control planes and two workers in {took:.1} s");
@@ -76,7 +82,7 @@ fn begin(testbed: &Testbed) -> String {
     cluster
 }
 
-fn end(real: &Real, testbed: &Testbed) {
+pub(crate) fn end(real: &Real, testbed: &Testbed) {
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
     testbed.finish();

@@ -10,6 +10,7 @@ mod cluster_crashes;
 mod contracts;
 mod control_planes;
 mod crashes;
+mod external_etcd;
 mod hosts;
 mod node_software;
 mod scaling;

@@ -7,9 +7,11 @@ use crate::certificates;
 use crate::clocks;
 use crate::cluster::connect;
 use crate::etcd::{self, EtcdParams};
+use crate::external_etcd::refuse_snapshot;
 use crate::installer::Installer;
 use crate::logins;
 use crate::machine::Machine;
+use crate::members;
 use crate::params::Installation;
 use crate::patch;
 use crate::plan::Plan;
@@ -49,7 +51,8 @@ pub(crate) struct PackageParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClusterAction {
-    /// Shows versions, certificates and the software of nodes, and deletes logins that are no longer registered.
+    /// Shows versions, clocks, members of etcd, certificates and the software of nodes, and deletes logins that are no longer
+    /// registered.
     Check,
     /// Upgrades Kubernetes.
     Upgrade,
@@ -73,7 +76,7 @@ pub(crate) enum ClusterAction {
 ///
 /// # Errors
 ///
-/// `bad-parameters` if the VNF is stopped; for an upgrade those of [`upgrade::check`].
+/// `bad-parameters` if the VNF is stopped; `external-etcd` for a snapshot of another party's etcd; for an upgrade those of [`upgrade::check`].
 pub(crate) async fn start(
     cx: &HookContext,
     request: &HookRequest<OperateParams>,
@@ -87,6 +90,13 @@ pub(crate) async fn start(
         return Err(DriverError::new("bad-parameters", detail).phase("preflight"));
     }
     if matches!(action, ClusterAction::Backup | ClusterAction::Restore) {
+        if params
+            .k8s_cluster_installation_param
+            .external_etcd
+            .is_some()
+        {
+            return Err(refuse_snapshot());
+        }
         etcd::check(&params.etcd, action == ClusterAction::Restore)?;
     }
     if action == ClusterAction::Upgrade && request.instance.vnf_state.as_deref() != Some("STOPPED")
@@ -256,7 +266,7 @@ async fn plan<P>(
     Plan::new(request, installation, &cx.artifacts().await?)
 }
 
-/// Shows versions, certificates and the software of nodes.
+/// Shows versions, clocks, members of etcd, certificates and the software of nodes.
 async fn check(
     cx: &HookContext,
     plan: &Plan,
@@ -264,6 +274,8 @@ async fn check(
 ) -> Result<Effects, DriverError> {
     let versions = observe(api, plan).await?;
     let effects = clocks::show(cx, plan, shown(Effects::none(), &versions)).await?;
+    let master = Machine::new(cx, plan, plan.responding_control_plane());
+    let effects = members::show(&master, effects).await?;
     let effects = certificates::show(cx, plan, effects).await?;
     let effects = software::shown(effects, (cx, plan, instance)).await?;
     let certificates = effects.message.clone().unwrap_or_default();

@@ -120,7 +120,11 @@ async fn check_quorum(
     found: Option<&Machine<'_>>,
 ) -> Result<(), DriverError> {
     let is_cluster = !seen.working.is_empty() || !seen.silent.is_empty();
-    if is_cluster && let Err(lost) = members::check_hosts(seen.working.len(), &seen.silent) {
+    let has_members = found.is_none_or(|host| host.plan.external_etcd.is_none());
+    if is_cluster
+        && has_members
+        && let Err(lost) = members::check_hosts(seen.working.len(), &seen.silent)
+    {
         // After the restore of a snapshot, etcd has fewer members than the control plane has nodes.
         let serves = match found {
             Some(host) => members::serve(host).await?,
@@ -130,7 +134,7 @@ async fn check_quorum(
     }
     if found.is_none() && !seen.working.is_empty() {
         let detail = format!(
-            "etcd runs on {} alone: heal the other control-plane nodes first, one after the other",
+            "the control plane works on {} alone: heal the other control-plane nodes first, one after the other",
             names(seen.working.iter().copied())
         );
         return Err(DriverError::new("quorum-at-risk", detail).phase("preflight"));

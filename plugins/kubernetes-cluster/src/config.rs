@@ -41,19 +41,23 @@ fn registration(node: &Node, api: &str) -> Value {
             .map(|(key, value)| format!("{key}={value}"));
         arguments.push(("node-labels", labels.collect::<Vec<_>>().join(",")));
     }
-    let arguments = if api.ends_with("v1beta3") {
-        let pairs = arguments.into_iter();
-        let pairs = pairs.map(|(name, value)| (name.to_owned(), Value::from(value)));
-        Value::Object(pairs.collect())
-    } else {
-        let pair = |(name, value)| json!({ "name": name, "value": value });
-        arguments.into_iter().map(pair).collect()
-    };
+    let arguments = extra_arguments(api, arguments);
     let mut registration = json!({ "name": node.name, "kubeletExtraArgs": arguments });
     if let Some(taints) = &node.taints {
         registration["taints"] = json!(taints);
     }
     registration
+}
+
+/// Arguments of a program, as this API has them.
+fn extra_arguments(api: &str, arguments: Vec<(&str, String)>) -> Value {
+    if api.ends_with("v1beta3") {
+        let pairs = arguments.into_iter();
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), Value::from(value)));
+        return Value::Object(pairs.collect());
+    }
+    let pair = |(name, value)| json!({ "name": name, "value": value });
+    arguments.into_iter().map(pair).collect()
 }
 
 /// Where the API server on a node listens.
@@ -89,7 +93,7 @@ pub(crate) fn init(
     if let Some(key) = certificate_key {
         init["certificateKey"] = json!(key.reveal());
     }
-    let cluster = json!({
+    let mut cluster = json!({
         "apiVersion": api,
         "kind": "ClusterConfiguration",
         "kubernetesVersion": kubeadm,
@@ -97,6 +101,14 @@ pub(crate) fn init(
         "networking": { "podSubnet": plan.pod_cidr, "serviceSubnet": plan.service_cidr },
         "apiServer": { "certSANs": addresses },
     });
+    if let Some(etcd) = &plan.external_etcd {
+        cluster["etcd"] = etcd.section();
+        // The first part of a token is no secret, and another one for each installation.
+        let (id, _) = token.split_once('.').unwrap_or_default();
+        let prefix = format!("/vnfm/{}/{id}", plan.instance);
+        let arguments = vec![("etcd-prefix", prefix)];
+        cluster["apiServer"]["extraArgs"] = extra_arguments(api, arguments);
+    }
     format!("{init}\n---\n{cluster}\n")
 }
 

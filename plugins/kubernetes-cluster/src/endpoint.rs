@@ -132,6 +132,10 @@ impl Endpoint {
     pub(crate) fn is_haproxy(&self) -> bool {
         matches!(self.provider, Provider::Haproxy { .. })
     }
+
+    pub(crate) fn is_kube_vip(&self) -> bool {
+        matches!(self.provider, Provider::KubeVip { .. })
+    }
 }
 
 fn is_host_name(text: &str) -> bool {

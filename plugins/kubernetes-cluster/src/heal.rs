@@ -18,6 +18,7 @@ use crate::cluster::{check_no_remains, connect, connect_apart_from, find_node, n
 use crate::install;
 use crate::machine::Machine;
 use crate::members;
+use crate::ownership;
 use crate::params::HealParams;
 use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
@@ -53,7 +54,9 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     }
     plan.check_software()?;
     let replaced = plan.control_planes.iter().filter(is_healed).count();
-    members::check_number(replaced, plan.control_planes.len())?;
+    if plan.external_etcd.is_none() {
+        members::check_number(replaced, plan.control_planes.len())?;
+    }
     let Some(api) = connect_apart_from(cx, &mut plan, &heal_target.vnfcs).await? else {
         check_no_remains(cx, &plan).await?;
         return Ok(Effects::none().message("there is no cluster"));
@@ -123,6 +126,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     let new = target(plan.nodes().filter(is_new), Wanted::Member);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
     clocks::check_joining(cx, &plan, plan.nodes().filter(is_new)).await?;
+    ownership::check(cx, &plan, plan.nodes().filter(is_new)).await?;
     reconciler.update_endpoints(&new).await?;
     reconciler.reach(&new).await?;
     wait_for_pods(&api, &request.dependents, SCHEDULE_TIMEOUT).await?;

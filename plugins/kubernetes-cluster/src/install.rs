@@ -96,6 +96,9 @@ impl Installer<'_> {
                 self.add_token(master, &mut tokens).await?;
             }
         }
+        if self.plan.api.is_kube_vip() {
+            self.serve_endpoint(master).await?;
+        }
         self.report(55, "the control plane responds").await;
         control_plane(master, tokens).await
     }
@@ -110,7 +113,9 @@ impl Installer<'_> {
             (master.node, facts.kubeadm()),
             (token.reveal(), None),
         );
-        self.serve_endpoint(master).await?;
+        self.serve_endpoint_for_init(master, facts.kubeadm())
+            .await?;
+        self.put_etcd_login(master).await?;
         let line = format!("kubeadm init --config {path} --skip-token-print");
         master.step_with("init", (&path, &text), &line).await?;
         Ok(token)

@@ -33,6 +33,7 @@ mod config;
 mod drain;
 mod endpoint;
 mod etcd;
+mod external_etcd;
 mod heal;
 mod install;
 mod installer;
@@ -44,6 +45,7 @@ mod logins;
 mod machine;
 mod members;
 mod node;
+mod ownership;
 pub mod params;
 mod patch;
 mod plan;
@@ -134,6 +136,7 @@ impl KubernetesCluster {
             cx.warn(&format!("unknown parameter `{name}` is ignored"));
         }
         clocks::check_new(&cx, &plan, plan.nodes()).await?;
+        ownership::check(&cx, &plan, plan.nodes()).await?;
         let access = match plan.script() {
             Some(path) => script::install(&cx, &plan, path).await?,
             None => install::install(&cx, &plan).await?,

@@ -93,9 +93,19 @@ impl Facts {
 
     /// Whether the host has any remains of a cluster.
     pub(crate) fn has_traces(&self) -> bool {
-        ["admin", "kubelet", "bootstrap", "ca", "unfinished"]
+        self.has_parts_of_cluster() || self.is("unfinished")
+    }
+
+    /// Whether the host has files of a cluster.
+    pub(crate) fn has_parts_of_cluster(&self) -> bool {
+        ["admin", "kubelet", "bootstrap", "ca"]
             .iter()
             .any(|name| self.is(name))
+    }
+
+    /// The VNF instance that last made the host a node.
+    pub(crate) fn owner(&self) -> &str {
+        self.value("owner")
     }
 }
 

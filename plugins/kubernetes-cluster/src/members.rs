@@ -1,15 +1,18 @@
 //! The members of etcd on the control-plane nodes: who they are, who responds, and the removal of one.
 //!
 //! A member that is off still counts: of three members two must respond, so a lost one is removed before its successor is
-//! added. `etcdctl` runs in etcd's own pod on a control-plane node that responds.
+//! added. `etcdctl` runs in etcd's own pod on a control-plane node that responds. With an external etcd, there are no members to
+//! look after.
 
 use crate::cluster::names;
 use crate::installer::Installer;
 use crate::kubectl::KUBECTL;
 use crate::machine::Machine;
 use crate::plan::Node;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use vnfm_plugin_sdk::Object;
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "etcd";
@@ -28,13 +31,15 @@ pub(crate) struct Member {
     peers: String,
     /// URLs for clients; empty until it has started.
     clients: String,
+    /// Whether it still catches up, and has no vote.
+    is_learner: bool,
 }
 
 impl Member {
     /// Parses a line of `etcdctl member list`: id, state, name, peer URLs, client URLs, whether it is a learner.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split(", ").map(str::trim).collect();
-        let [id, _, name, peers, clients, _] = fields.as_slice() else {
+        let [id, _, name, peers, clients, learner] = fields.as_slice() else {
             return None;
         };
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -43,12 +48,17 @@ impl Member {
             name: (*name).to_owned(),
             peers: (*peers).to_owned(),
             clients: (*clients).to_owned(),
+            is_learner: *learner == "true",
         })
     }
 
     /// Whether it is the one on this node, or on a predecessor with the same name or address.
     fn is_on(&self, node: &Node) -> bool {
         self.has(&node.name, &node.address)
+    }
+
+    fn responds(&self, healthy: &BTreeSet<String>) -> bool {
+        self.clients.split(',').any(|url| healthy.contains(url))
     }
 
     fn has(&self, name: &str, address: &str) -> bool {
@@ -74,13 +84,13 @@ pub(crate) async fn check_leaving(
     leaving: &[&Node],
     are_replaced: bool,
 ) -> Result<(), DriverError> {
+    if host.plan.external_etcd.is_some() {
+        return Ok(());
+    }
     let members = list(host).await?;
     let healthy = healthy(host).await?;
     let stays = |member: &&Member| leaving.iter().all(|node| !member.is_on(node));
-    let responds = |member: &&Member| {
-        let mut urls = member.clients.split(',');
-        urls.any(|url| healthy.contains(url))
-    };
+    let responds = |member: &&Member| member.responds(&healthy);
     let staying: Vec<_> = members.iter().filter(stays).collect();
     let working = staying.iter().filter(|member| responds(member)).count();
     let size = if are_replaced {
@@ -106,6 +116,34 @@ pub(crate) async fn check_leaving(
     Err(DriverError::new("quorum-at-risk", detail).phase("preflight"))
 }
 
+/// Adds to `effects` the members of etcd by the names of their nodes, each `healthy`, a `learner` that still catches up, or
+/// `not responding`; nothing for an etcd that is not the VNF's.
+///
+/// # Errors
+///
+/// If etcd does not respond.
+pub(crate) async fn show(host: &Machine<'_>, effects: Effects) -> Result<Effects, DriverError> {
+    if host.plan.external_etcd.is_some() || host.plan.script().is_some() {
+        return Ok(effects);
+    }
+    let members = list(host).await?;
+    let healthy = healthy(host).await?;
+    let shown = members.into_iter().map(|member| {
+        let state = match (member.responds(&healthy), member.is_learner) {
+            (false, _) => "not responding",
+            (true, true) => "learner",
+            (true, false) => "healthy",
+        };
+        let name = if member.name.is_empty() {
+            member.id
+        } else {
+            member.name
+        };
+        (name, Value::from(state))
+    });
+    Ok(effects.metadata("etcdMembers", shown.collect::<Object>()))
+}
+
 /// Removes the member on the node of this name or address, if there is one.
 ///
 /// # Errors
@@ -115,6 +153,9 @@ pub(crate) async fn remove(
     host: &Machine<'_>,
     (name, address): (&str, &str),
 ) -> Result<(), DriverError> {
+    if host.plan.external_etcd.is_some() {
+        return Ok(());
+    }
     let members = list(host).await?;
     for member in members.iter().filter(|member| member.has(name, address)) {
         host.cx
@@ -185,15 +226,17 @@ pub(crate) async fn wait_until_healthy(
     host: &Machine<'_>,
     node: &Node,
 ) -> Result<(), DriverError> {
+    if host.plan.external_etcd.is_some() {
+        return Ok(());
+    }
     let what = format!("etcd on `{}`", node.name);
     let works = || async {
         let members = list(host).await?;
         let healthy = healthy(host).await?;
-        let member = members.iter().find(|member| member.is_on(node));
-        let mut urls = member
-            .into_iter()
-            .flat_map(|member| member.clients.split(','));
-        Ok(urls.any(|url| healthy.contains(url)).then_some(()))
+        let mut on_node = members.iter().filter(|member| member.is_on(node));
+        Ok(on_node
+            .any(|member| member.responds(&healthy))
+            .then_some(()))
     };
     installer
         .cx

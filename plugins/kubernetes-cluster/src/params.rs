@@ -73,6 +73,8 @@ pub struct Installation {
     pub master_node: MasterNode,
     /// The address at which clients and nodes reach the API server; required for more than one control-plane node.
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// An etcd that keeps the cluster's data; if absent, each control-plane node has a member of etcd.
+    pub external_etcd: Option<ExternalEtcd>,
     /// The nodes that run workloads; if absent, the control-plane nodes also run them.
     pub worker_node: Option<WorkerNode>,
     /// Further groups of such nodes; they have the login of `worker_node`.
@@ -198,6 +200,21 @@ pub struct SmokeTest {
     pub image: String,
     /// The storage class to test; if absent, storage is not tested.
     pub storage_class: Option<String>,
+}
+
+/// An etcd outside of the VNF, and the login to it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalEtcd {
+    /// URLs of its members for clients, with https.
+    #[schemars(length(min = 1))]
+    pub endpoints: Vec<String>,
+    /// The certificate of the CA that has signed those of its members, in PEM format.
+    pub ca: String,
+    /// The client certificate of the API servers, in PEM format.
+    pub certificate: String,
+    /// Its private key, in PEM format.
+    pub private_key: Secret,
 }
 
 /// The address of a control plane, and what serves it.
@@ -371,4 +388,59 @@ fn pod_cidr() -> String {
 
 fn cluster_cidr() -> String {
     "10.96.0.0/12".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        AddOn, Cloud, ControlPlaneEndpoint, ExternalEtcd, Installation, MasterNode, NodeSoftware,
+        Proxy, SmokeTest, WorkerNode,
+    };
+    use schemars::{JsonSchema, schema_for};
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn members<T: JsonSchema>() -> BTreeSet<String> {
+        let schema = schema_for!(T);
+        let members = schema.get("properties").and_then(Value::as_object).unwrap();
+        members.keys().cloned().collect()
+    }
+
+    /// A VNFD refuses what it does not declare, and the driver ignores what it does not know.
+    #[test]
+    fn the_samples_declare_parameters_that_exist() {
+        let mut nodes = &members::<MasterNode>() | &members::<WorkerNode>();
+        nodes.insert("aspect_id".into());
+        let known = [
+            ("ClusterInstallation", members::<Installation>()),
+            ("NodeGroup", nodes),
+            ("ControlPlaneEndpoint", members::<ControlPlaneEndpoint>()),
+            ("ExternalEtcd", members::<ExternalEtcd>()),
+            ("Proxy", members::<Proxy>()),
+            ("Addon", members::<AddOn>()),
+            ("AddonCloud", members::<Cloud>()),
+            ("NodeSoftware", members::<NodeSoftware>()),
+            ("SmokeTest", members::<SmokeTest>()),
+        ];
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+        let mut checked = 0;
+        for sample in std::fs::read_dir(samples).unwrap() {
+            let types = sample.unwrap().path().join("Definitions/vnf-a-types.yaml");
+            let Ok(text) = std::fs::read_to_string(&types) else {
+                continue;
+            };
+            let types_of: Value = serde_yaml::from_str(&text).unwrap();
+            for (name, members) in &known {
+                let declared = &types_of["data_types"][format!("samples.datatypes.{name}")];
+                let declared = declared["properties"].as_object();
+                for property in declared.into_iter().flat_map(|all| all.keys()) {
+                    let file = types.display();
+                    assert!(members.contains(property), "{file}: {name}.{property}");
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 100, "{checked}");
+    }
 }

@@ -3,7 +3,7 @@
 use crate::addon_check;
 use crate::endpoint::Endpoint;
 use crate::node::{bad, with_port};
-use crate::params::{AddOn, Installation, NodeSoftware, Proxy, SmokeTest};
+use crate::params::{AddOn, ExternalEtcd, Installation, NodeSoftware, Proxy, SmokeTest};
 use crate::preflight::{check_ranges, check_size};
 use crate::roles;
 use crate::software_check;
@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) service_cidr: String,
     /// How the API server is reached.
     pub(crate) api: Endpoint,
+    /// `None`: each control-plane node has a member of etcd.
+    pub(crate) external_etcd: Option<ExternalEtcd>,
     pub(crate) proxy: Proxy,
     /// Paths in the package: this manifest, `images`, `packages` and `endpoint_packages`.
     pub(crate) cni: Option<String>,
@@ -83,6 +85,7 @@ impl Plan {
             pod_cidr: master.pod_cidr.clone(),
             service_cidr: master.cluster_cidr.clone(),
             api,
+            external_etcd: installation.external_etcd.clone(),
             proxy: installation.proxy.clone(),
             cni: None,
             images: Vec::new(),
@@ -114,6 +117,14 @@ impl Plan {
         if self.script.is_some() && self.control_planes.len() > 1 {
             return Err(bad(
                 "the vendor's script installs one control-plane node, and there are several".into(),
+            ));
+        }
+        if let Some(etcd) = &self.external_etcd {
+            etcd.check()?;
+        }
+        if self.script.is_some() && self.external_etcd.is_some() {
+            return Err(bad(
+                "`external_etcd` is for the built-in installation; the vendor's script has its own etcd".into(),
             ));
         }
         self.check_software()?;
@@ -309,6 +320,12 @@ fn secrets(installation: &Installation) -> Vec<Secret> {
     let of_worker = of_worker.flat_map(|worker| [&worker.password, &worker.private_key]);
     let all = of_master.into_iter().chain(of_worker);
     let mut all: Vec<Secret> = all.flatten().cloned().collect();
+    all.extend(
+        installation
+            .external_etcd
+            .iter()
+            .map(|etcd| etcd.private_key.clone()),
+    );
     let proxies = [
         &installation.proxy.http_proxy,
         &installation.proxy.https_proxy,

@@ -19,8 +19,8 @@ const SIZES: &[usize] = &[1, 3, 5];
 ///
 /// # Errors
 ///
-/// `bad-parameters`: those of [`check_size`], [`check_ranges`], and of its add-ons, the software of its nodes and its
-/// `control_plane_endpoint`.
+/// `bad-parameters`: those of [`check_size`], [`check_ranges`], and of its add-ons, the software of its nodes, its
+/// `control_plane_endpoint` and its `external_etcd`.
 pub(crate) async fn start(
     cx: &HookContext,
     request: &HookRequest<InstantiateParams>,
@@ -29,6 +29,9 @@ pub(crate) async fn start(
     let artifacts = cx.artifacts().await?;
     addon_check::check(&installation.addons, &artifacts)?;
     software_check::check(installation)?;
+    if let Some(etcd) = &installation.external_etcd {
+        etcd.check()?;
+    }
     software_check::check_files(&installation.node_software, &artifacts)?;
     let shared = installation.control_plane_endpoint.as_ref();
     let shared = shared.map(Endpoint::shared).transpose()?;

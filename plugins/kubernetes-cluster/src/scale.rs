@@ -18,6 +18,7 @@ use crate::cluster::{connect_apart_from, find_node, names};
 use crate::labels;
 use crate::machine::Machine;
 use crate::members;
+use crate::ownership;
 use crate::params::{OnDrainTimeout, ScaleParams};
 use crate::plan::{Node, Plan};
 use crate::pods::wait_for_pods;
@@ -103,6 +104,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     let new = target(among(&plan, &scale.vnfcs_added), Wanted::Member);
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
     clocks::check_joining(cx, &plan, among(&plan, &scale.vnfcs_added)).await?;
+    ownership::check(cx, &plan, among(&plan, &scale.vnfcs_added)).await?;
     reconciler.update_endpoints(&new).await?;
     reconciler.reach(&new).await?;
     delete_nodes_without_server(&api, &plan, scale).await?;

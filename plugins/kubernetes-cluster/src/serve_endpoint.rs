@@ -8,6 +8,7 @@ use crate::installer::Installer;
 use crate::machine::Machine;
 use crate::node::with_port;
 use crate::plan::{API_PORT, Node, Plan};
+use crate::versions::Version;
 use serde_json::json;
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::prelude::*;
@@ -19,6 +20,9 @@ const KEEPALIVED: (&str, &str) = ("keepalived", "/etc/keepalived/keepalived.conf
 const CHECK: &str = "/etc/keepalived/haproxy-runs";
 const CHECK_TEXT: &str = "#!/bin/sh\nkill -0 \"$(cat /run/haproxy.pid)\"\n";
 const KUBE_VIP: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
+const ADMIN: &str = "/etc/kubernetes/admin.conf";
+/// kubeadm writes it since 1.29, on the node of `kubeadm init` alone.
+const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
 /// VRRP priority of the first control-plane node; each following one has one less.
 const PRIORITY: usize = 150;
 
@@ -32,11 +36,7 @@ impl Installer<'_> {
         let plan = self.plan;
         match &plan.api.provider {
             Provider::Node | Provider::External => Ok(()),
-            Provider::KubeVip { interface, image } => {
-                let interface = interface_of(host, interface.as_deref()).await?;
-                let manifest = kube_vip(plan, &interface, image);
-                host.put(Upload::new(KUBE_VIP, manifest), PHASE).await
-            }
+            Provider::KubeVip { .. } => self.serve_by_kube_vip(host, ADMIN).await,
             Provider::Haproxy {
                 interface,
                 router_id,
@@ -50,6 +50,40 @@ impl Installer<'_> {
                 serve(host, KEEPALIVED, vrrp).await
             }
         }
+    }
+
+    /// Like [`Installer::serve_endpoint`], on the node on which `kubeadm init` will run. Until that has ended, `admin.conf` has no
+    /// rights there, and kube-vip could not elect a node with the address that kubeadm waits for.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Installer::serve_endpoint`].
+    pub(crate) async fn serve_endpoint_for_init(
+        &self,
+        host: &Machine<'_>,
+        kubeadm: &str,
+    ) -> Result<(), DriverError> {
+        let has_super_admin = Version::parse(kubeadm) >= Version::parse("v1.29.0");
+        match &self.plan.api.provider {
+            Provider::KubeVip { .. } if has_super_admin => {
+                self.serve_by_kube_vip(host, SUPER_ADMIN).await
+            }
+            _ => self.serve_endpoint(host).await,
+        }
+    }
+
+    /// Writes the static pod of kube-vip, with this login to the API server.
+    async fn serve_by_kube_vip(
+        &self,
+        host: &Machine<'_>,
+        kubeconfig: &str,
+    ) -> Result<(), DriverError> {
+        let Provider::KubeVip { interface, image } = &self.plan.api.provider else {
+            return Ok(());
+        };
+        let interface = interface_of(host, interface.as_deref()).await?;
+        let manifest = kube_vip(self.plan, (&interface, image), kubeconfig);
+        host.put(Upload::new(KUBE_VIP, manifest), PHASE).await
     }
 
     /// Updates what serves the address on these control-plane nodes, one after the other; skips those that do not respond.
@@ -192,7 +226,7 @@ fn keepalived(plan: &Plan, node: &Node, (interface, router_id): (&str, u8)) -> S
 }
 
 /// kube-vip's static pod, as JSON, which is valid YAML: it elects the node with the address by a lease of the cluster.
-fn kube_vip(plan: &Plan, interface: &str, image: &str) -> String {
+fn kube_vip(plan: &Plan, (interface, image): (&str, &str), kubeconfig: &str) -> String {
     let variables = [
         ("vip_arp", "true"),
         ("cp_enable", "true"),
@@ -204,7 +238,6 @@ fn kube_vip(plan: &Plan, interface: &str, image: &str) -> String {
         ("port", &plan.api.port.to_string()),
     ]
     .map(|(name, value)| json!({ "name": name, "value": value }));
-    let admin = "/etc/kubernetes/admin.conf";
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -219,9 +252,9 @@ fn kube_vip(plan: &Plan, interface: &str, image: &str) -> String {
                 "args": ["manager"],
                 "env": variables,
                 "securityContext": { "capabilities": { "add": ["NET_ADMIN", "NET_RAW"] } },
-                "volumeMounts": [{ "name": "kubeconfig", "mountPath": admin }],
+                "volumeMounts": [{ "name": "kubeconfig", "mountPath": ADMIN }],
             }],
-            "volumes": [{ "name": "kubeconfig", "hostPath": { "path": admin, "type": "FileOrCreate" } }],
+            "volumes": [{ "name": "kubeconfig", "hostPath": { "path": kubeconfig, "type": "FileOrCreate" } }],
         },
     });
     format!("{pod}\n")

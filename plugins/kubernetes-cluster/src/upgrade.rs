@@ -426,13 +426,12 @@ impl<'a> Upgrade<'a> {
     /// by the attempt that broke its kubelet.
     async fn drain(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         let name = &host.node.name;
-        if self
-            .api
-            .node(name)
-            .await?
-            .is_some_and(|node| node.is_silent() && node.is_ours())
-        {
-            return Ok(());
+        if let Some(node) = self.api.node(name).await?.filter(ClusterNode::is_silent) {
+            if node.is_ours() {
+                return Ok(());
+            }
+            // kubeadm has restarted the API server to which its kubelet reports.
+            self.wait_until_ready(host, None).await?;
         }
         let (api, options) = (self.api, self.drain);
         Drain { api, host, options }.run_or_uncordon().await

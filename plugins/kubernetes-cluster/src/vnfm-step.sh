@@ -10,7 +10,8 @@
 #   vnfm-step facts                             what the host is like, as name=value lines
 # A step holds a lock on its folder as long as it lives: whoever waits, waits for that lock, and sees its end at once. A power
 # cut empties our folder. So that a node that is half set up does not pass for a whole one, `init` and `join` leave a file on
-# the disk until they, or a `reset`, have ended well.
+# the disk until they, or a `reset`, have ended well. INSTANCE is the owner of a host that they, or a vendor's `script`, make
+# a node.
 set -eu
 umask 077
 base=${0%/*}
@@ -28,8 +29,9 @@ start)
   exec 8>"$dir/lock"
   flock -n 8 || { if [ "$(cat "$dir/command")" = "$*" ]; then echo running; else echo other; fi; exit 0; }
   echo "$*" >"$dir/command"; rm -f "$dir/exit"
+  case $step in init|join|script) mkdir -p "$state"; echo "$instance" >"$state/owner" ;; esac
   case $step in
-  init|join) done=$state/unfinished; mkdir -p "$state"; touch "$done"; sync "$done" ;;
+  init|join) done=$state/unfinished; touch "$done"; sync "$state/owner" "$done" ;;
   reset) done=$state/unfinished ;;
   *) done= ;;
   esac
@@ -67,7 +69,8 @@ facts)
   echo "bootstrap=$(yes /etc/kubernetes/bootstrap-kubelet.conf)"
   echo "ca=$(yes /etc/kubernetes/pki/ca.crt)"
   echo "unfinished=$(yes "$state/unfinished")"
-  if [ -e /etc/kubernetes/manifests/etcd.yaml ]; then echo etcd_stopped=no; else echo "etcd_stopped=$(yes "$stopped")"; fi ;;
+  if [ -e /etc/kubernetes/manifests/etcd.yaml ]; then echo etcd_stopped=no; else echo "etcd_stopped=$(yes "$stopped")"; fi
+  echo "owner=$(cat "$state/owner" 2>/dev/null || true)" ;;
 *)
   echo "usage: vnfm-step start|wait|log|out|forget|facts …" >&2; exit 2 ;;
 esac

@@ -74,8 +74,32 @@ fn change(scenario: &mut Scenario<'_>, machines: &Machines, next: &NextRelease) 
         let label = format!("rotate the {what}");
         run(scenario, &label, &["cluster", "rotate", what, VNF_A])?;
     }
+    check(scenario)?;
     back_up_and_restore(scenario)?;
     upgrade(scenario, machines, next)
+}
+
+/// Checks the cluster, which is the only one, and whose members of etcd are all healthy.
+fn check(scenario: &mut Scenario<'_>) -> Result<()> {
+    run(scenario, "check the cluster", &["cluster", "check", VNF_A])?;
+    let ctl = scenario.ctl;
+    scenario
+        .stage
+        .step("list and show the cluster", |progress| {
+            let all = ctl.json(&["cluster", "list"])?;
+            let all = all.as_array().map_or(0, Vec::len);
+            ensure!(all == 1, "there are {all} clusters");
+            let shown = ctl.json(&["cluster", "show", VNF_A])?;
+            let members = &shown["metadata"]["etcdMembers"];
+            progress.show(&format!("etcd: {members}"));
+            let healthy = members.as_object().into_iter().flatten();
+            let healthy = healthy.filter(|(_, state)| **state == "healthy").count();
+            ensure!(
+                healthy == CONTROL_PLANES.len(),
+                "{healthy} members of etcd are healthy"
+            );
+            Ok(())
+        })
 }
 
 /// Runs a command that begins an operation, to its end.

@@ -37,6 +37,7 @@ const DETAILS: &[Column] = &[
     ("differs", "/metadata/nodeSoftwareDiffers"),
     ("certificates", "/metadata/certificateExpiry"),
     ("clock offsets", "/metadata/clockOffsets"),
+    ("etcd", "/metadata/etcdMembers"),
     ("snapshots", "/metadata/etcdSnapshots"),
     ("last backup", "/lastBackup/shown"),
     ("backup schedule", "/schedule/shown"),

@@ -34,11 +34,28 @@ pub(super) fn shared_endpoint(
     ))
 }
 
+/// The files of an external etcd that the configuration names, which must be there; none for etcd on the control-plane nodes.
+pub(super) fn files_of_etcd(host: &Host, wanted: &Configuration) -> Result<Vec<String>, String> {
+    let path = |name: &&str| {
+        let pointer = format!("/etcd/external/{name}");
+        wanted.setting("ClusterConfiguration", &pointer)
+    };
+    let names = ["caFile", "certFile", "keyFile"];
+    let paths: Vec<_> = names.iter().filter_map(path).collect();
+    match paths.iter().find(|path| !host.disk().is_file(path)) {
+        None => Ok(paths),
+        Some(path) => Err(format!(
+            "error execution phase preflight: [ERROR ExternalEtcdVersion]: couldn't load external etcd's certificate and key pair: open {path}: no such file or directory\n"
+        )),
+    }
+}
+
 /// Stores the certificates, encrypted with the key of the configuration; here only the key's hash.
 pub(super) fn upload_certs(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     let wanted = Configuration::read(host, args)?;
     let key = wanted.setting("InitConfiguration", "/certificateKey");
     let key = key.ok_or("certificateKey: Required value\n")?;
+    let files = files_of_etcd(host, &wanted)?;
     // kubeadm talks to the API server of the node in its configuration, and retries for minutes.
     let local = wanted.setting("InitConfiguration", "/localAPIEndpoint/advertiseAddress");
     if local.as_deref() != Some(host.spec().address.to_string().as_str()) {
@@ -60,7 +77,7 @@ pub(super) fn upload_certs(host: &Arc<Host>, args: &[&str]) -> Result<String, St
     let uid = plane.object(&path).unwrap_or_default()["metadata"]["uid"].clone();
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {
         "name": "kubeadm-certs", "namespace": "kube-system",
-        "annotations": { "key": key_hash(&key) },
+        "annotations": { "key": key_hash(&key), "files": files.join(" ") },
         "ownerReferences": [{ "apiVersion": "v1", "kind": "Secret", "name": owner, "uid": uid, "controller": true,
             "blockOwnerDeletion": true }] } });
     plane
@@ -94,8 +111,14 @@ pub(super) fn join(
         let config = format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n");
         disk.write(ADMIN, config, 0o600);
         disk.write(API_SERVER, "kind: Pod\n", 0o600);
+        let files = certificates["metadata"]["annotations"]["files"].as_str();
+        for path in files.into_iter().flat_map(str::split_whitespace) {
+            disk.write(path, "-----BEGIN\n", 0o600);
+        }
     }
     plane.add_control_plane_node(node, &host.spec().address.to_string());
-    host.lan.add_member(endpoint, (node, host));
+    if host.lan.is_stacked(endpoint) {
+        host.lan.add_member(endpoint, (node, host));
+    }
     Ok(())
 }

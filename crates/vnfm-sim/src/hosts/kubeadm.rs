@@ -234,6 +234,7 @@ fn check(host: &Host, files: &[&str]) -> Result<(), String> {
 async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     let wanted = Configuration::read(host, args)?;
     check(host, &[API_SERVER, KUBELET, ADMIN])?;
+    let is_stacked = control_plane::files_of_etcd(host, &wanted)?.is_empty();
     let address = host.spec().address;
     let at =
         control_plane::shared_endpoint(host, &wanted)?.unwrap_or(SocketAddr::new(address, PORT));
@@ -269,7 +270,9 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
     host.lan.control_planes().insert(endpoint.clone(), cluster);
-    host.lan.add_member(&endpoint, (&node, host));
+    if is_stacked {
+        host.lan.add_member(&endpoint, (&node, host));
+    }
     let printed_token = if wanted.flags.contains_key("skip-token-print") {
         "<value withheld>"
     } else {

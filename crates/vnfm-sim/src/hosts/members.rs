@@ -19,6 +19,11 @@ impl Network {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the cluster has members of etcd on its control-plane nodes.
+    pub(super) fn is_stacked(&self, endpoint: &str) -> bool {
+        self.members().contains_key(endpoint)
+    }
+
     /// Adds the member on this host to the cluster at `endpoint`.
     pub(super) fn add_member(&self, endpoint: &str, (name, host): (&str, &Host)) {
         let random = uuid::Uuid::new_v4().as_u64_pair().0;

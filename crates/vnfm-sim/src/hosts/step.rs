@@ -15,6 +15,8 @@ use tokio::time::timeout;
 const LOG_LINES: usize = 25;
 /// As long as it is on the disk, `init` or `join` has not ended well.
 const UNFINISHED: &str = "/var/lib/vnfm/unfinished";
+/// The instance that made the host a node.
+const OWNER: &str = "/var/lib/vnfm/owner";
 
 pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     let host = &shell.host;
@@ -23,10 +25,11 @@ pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     }
     let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
     match words.as_slice() {
-        ["start", _, name, rest @ ..] if rest.contains(&"--") => {
+        ["start", instance, name, rest @ ..] if rest.contains(&"--") => {
             let files = rest.iter().take_while(|word| **word != "--").count();
             let secrets = argv[4..4 + files].to_vec();
-            start(shell, name, secrets, argv[5 + files..].to_vec())
+            let argv = argv[5 + files..].to_vec();
+            start(shell, (instance, name), (secrets, argv))
         }
         ["wait", name, seconds] => match find(host, name) {
             Some(step) => wait(&step, seconds.parse().unwrap_or(0)).await,
@@ -53,7 +56,11 @@ fn find(host: &Host, name: &str) -> Option<Arc<Step>> {
     host.steps().get(name).cloned()
 }
 
-fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Output {
+fn start(
+    shell: &Shell,
+    (instance, name): (&str, &str),
+    (files, argv): (Vec<String>, Vec<String>),
+) -> Output {
     let host = shell.host.clone();
     let mut steps = host.steps();
     if let Some(step) = steps.get(name).filter(|step| step.ended().is_none()) {
@@ -61,6 +68,9 @@ fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Ou
         return Output::ok(if is_it { "running\n" } else { "other\n" });
     }
     let sets_up = matches!(name, "init" | "join");
+    if sets_up || name == "script" {
+        host.disk().write(OWNER, instance, 0o600);
+    }
     if sets_up {
         host.disk().write(UNFINISHED, "", 0o600);
     }
@@ -148,6 +158,7 @@ fn facts(host: &Host) -> String {
         format!("ca={}", file("/etc/kubernetes/pki/ca.crt")),
         format!("unfinished={}", file(UNFINISHED)),
         format!("etcd_stopped={}", file(&stopped("etcd"))),
+        format!("owner={}", disk.text(OWNER).unwrap_or_default()),
     ];
     lines.map(|line| line + "\n").concat()
 }

@@ -1,5 +1,6 @@
 //! What serves the address of a control plane of several nodes: HAProxy and keepalived, kube-vip, or something outside.
 
+use crate::engine_side::Kill;
 use crate::lab::{Lab, VIP};
 use crate::shared_lab::{FIVE, THREE, last_byte};
 use serde_json::{Value, json};
@@ -56,11 +57,23 @@ async fn kube_vip_is_a_static_pod_on_each_control_plane() {
     endpoint["port"] = json!(16443);
     endpoint["image"] = json!("registry.example.com/kube-vip:v1");
     let request = lab.shared_request("instantiate_end", &params, &lab.vnfcs(THREE, &[]));
+    let pod = |host: &str| -> Value {
+        let manifest = lab.text(host, "/etc/kubernetes/manifests/kube-vip.yaml");
+        serde_json::from_str(&manifest).unwrap()
+    };
+    let login = |pod: &Value| pod["spec"]["volumes"][0]["hostPath"]["path"].clone();
+    let init = Some(Kill::Asking("start inst-1 init"));
+    assert!(lab.run(request.clone(), init).await.is_none());
+    assert_eq!(
+        login(&pod("m1")),
+        "/etc/kubernetes/super-admin.conf",
+        "until `kubeadm init` has given rights to the other one"
+    );
     lab.run(request, None).await.unwrap().unwrap();
     lab.assert_control_planes(THREE);
     for host in THREE {
-        let manifest = lab.text(host, "/etc/kubernetes/manifests/kube-vip.yaml");
-        let pod: Value = serde_json::from_str(&manifest).unwrap();
+        let pod = pod(host);
+        assert_eq!(login(&pod), "/etc/kubernetes/admin.conf");
         let container = &pod["spec"]["containers"][0];
         assert_eq!(container["image"], "registry.example.com/kube-vip:v1");
         let address = json!({ "name": "address", "value": lab.address(VIP).to_string() });

@@ -25,6 +25,8 @@ mod engine_side;
 #[cfg(test)]
 mod etcd_script;
 #[cfg(test)]
+mod external_etcd;
+#[cfg(test)]
 mod heal;
 #[cfg(test)]
 mod host_script;

@@ -108,7 +108,9 @@ async fn after_a_restore_the_node_with_the_data_is_healed_last() {
         "{refused}"
     );
     assert!(
-        refused.to_string().contains("etcd runs on `m3` alone"),
+        refused
+            .to_string()
+            .contains("the control plane works on `m3` alone"),
         "{refused}"
     );
     for other in ["m1", "m2"] {
@@ -125,9 +127,14 @@ async fn a_control_plane_that_lost_power_while_it_joined_joins_again() {
     let (lab, _) = Lab::with_three().await;
     lab.run_heal("heal_start", &["m3"]).await.unwrap();
     lab.replace_server("m3").await;
-    for path in [ADMIN, "/etc/kubernetes/kubelet.conf", UNFINISHED] {
-        lab.hosts
-            .write_file("server-m3-new", path, "kind: Config\n");
+    let files = [
+        (ADMIN, "kind: Config\n"),
+        ("/etc/kubernetes/kubelet.conf", "kind: Config\n"),
+        (UNFINISHED, ""),
+        ("/var/lib/vnfm/owner", "inst-1"),
+    ];
+    for (path, content) in files {
+        lab.hosts.write_file("server-m3-new", path, content);
     }
     let metadata = json!({ "name": "m3" });
     let addresses =
@@ -183,4 +190,46 @@ async fn a_step_waits_for_another_command_of_an_operation_that_was_given_up() {
     let message = lab.restored(&name).await;
     assert!(message.contains("on `m1`"), "{message}");
     assert_eq!(lab.text_of_note(), "before");
+}
+
+/// A bare host that was not wiped, or is in use elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_another_cluster_is_refused_and_not_touched() {
+    let kubelet = "/etc/kubernetes/kubelet.conf";
+    let is_refused = |result: Result<Effects, PortError>, host: &str| {
+        let refused = result.unwrap_err();
+        assert_eq!(
+            (refused.name(), refused.kind()),
+            ("other-cluster", ErrorKind::Refused),
+            "{refused}"
+        );
+        let text = refused.to_string();
+        assert!(
+            text.contains(host) && text.contains("wipe the host"),
+            "{text}"
+        );
+    };
+    for host in ["m1", "w2"] {
+        let lab = Lab::new().await;
+        let server = format!("server-{host}");
+        lab.hosts.write_file(&server, kubelet, "kind: Config\n");
+        lab.hosts.write_file(&server, ADMIN, "kind: Config\n");
+        is_refused(lab.install().await, host);
+        for name in ["m1", "w1", "w2"] {
+            assert_eq!(lab.count(name, "kubeadm"), 0, "`{name}` was touched");
+        }
+        for path in [kubelet, ADMIN] {
+            lab.hosts.remove_file(&server, path);
+        }
+        let installed = lab.install().await.unwrap();
+        lab.check(&installed);
+    }
+    let (lab, _) = Lab::with_vnf_b().await;
+    lab.boot_added().await;
+    lab.hosts.write_file("server-w3", kubelet, "kind: Config\n");
+    lab.hosts
+        .write_file("server-w3", "/var/lib/vnfm/owner", "another-instance");
+    let request = lab.scale_request("scale_end", &json!({}), (2, 4));
+    is_refused(lab.run(request, None).await.unwrap(), "w3");
+    assert_eq!(lab.count("w3", "kubeadm reset"), 0);
 }

@@ -99,7 +99,9 @@ fn a_node_that_is_half_set_up_is_known_after_a_power_cut() {
     };
     end("packages", 1);
     assert!(!is_unfinished());
+    assert!(folder.step(&["facts"]).ends_with("owner=\n"));
     end("join", 1);
+    assert!(folder.step(&["facts"]).ends_with("owner=inst-1\n"));
     std::fs::remove_dir_all(folder.0.join("join")).unwrap();
     assert!(is_unfinished());
     end("reset", 1);
@@ -247,6 +249,7 @@ fn the_runner_prints_facts() {
         "ca",
         "unfinished",
         "etcd_stopped",
+        "owner",
     ];
     assert_eq!(names, all, "the same facts as on a simulated host");
 }

@@ -355,3 +355,27 @@ async fn another_response_of_the_api_server_ends_the_upgrade_at_once() {
     assert!(error.contains("unknown flag"), "{error}");
     assert_eq!(lab.kubectl_calls(), 1);
 }
+
+/// kubeadm restarts the API server to which the kubelet reports: the node counts as silent for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubelet_that_stops_reporting_for_a_while_is_awaited_before_the_drain() {
+    let lab = Lab::with_archives().await;
+    let keep = "w1: sh /run/vnfm/vnfm-kubernetes keep";
+    let slow = Rule::new("host.exec", Fault::Delay { delay_ms: 500 });
+    lab.faults.add(slow.on(keep));
+    let address = lab.address(2).to_string();
+    let watch = async {
+        while lab.count("w1", "sh /run/vnfm/vnfm-kubernetes keep") == 0 {
+            tokio::task::yield_now().await;
+        }
+        lab.cluster().set_served(&address, false);
+        let waits = |text: &String| text.contains("`w1` to be Ready");
+        while !lab.messages.lock().unwrap().iter().any(waits) {
+            tokio::task::yield_now().await;
+        }
+        lab.cluster().set_served(&address, true);
+    };
+    let (upgraded, ()) = tokio::join!(lab.upgrade(), watch);
+    upgraded.unwrap();
+    lab.assert_upgraded();
+}
