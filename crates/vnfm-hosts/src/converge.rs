@@ -353,6 +353,13 @@ pub(crate) fn placed<'s>(survey: &'s Survey, members: &'s Members) -> Vec<Placed
         .collect()
 }
 
+fn free_in(zone: Option<&str>) -> String {
+    zone.map_or_else(
+        || "it is free, in no zone".to_owned(),
+        |zone| format!("it is free, in zone `{zone}`"),
+    )
+}
+
 /// Why the VNFCs get no hosts; `tried` were switched on without success.
 pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc], tried: &BTreeSet<String>) -> PortError {
     let mut reasons = Vec::new();
@@ -365,10 +372,9 @@ pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc], tried: &BTreeSet<String>
                 let lacks = new
                     .iter()
                     .map(|new| new.needs.lacks(&one.host, &state.facts));
-                let Some(Some(reason)) = lacks.min() else {
-                    continue;
-                };
-                reason
+                // Suits one of them: the number of hosts or a rule about zones is the reason.
+                let reason = lacks.min().flatten();
+                reason.unwrap_or_else(|| free_in(one.host.entry.zone.as_deref()))
             }
         };
         reasons.push(format!("`{name}`: {reason}"));

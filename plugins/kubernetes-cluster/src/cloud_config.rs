@@ -233,7 +233,7 @@ mod tests {
         );
     }
 
-    /// The settings of Kuryr's CNI modes, which need kernels with Open vSwitch or VLAN.
+    /// Kuryr's CNI modes need kernels with Open vSwitch or VLANs: their settings are compared, and are not run.
     #[test]
     fn kuryr_conf_of_nested_vlan_has_the_trunk_settings() {
         let cloud = json!({"format": "kuryr-kubernetes", "sections": {
@@ -249,6 +249,25 @@ mod tests {
              auth_url = http://cloud/v3\nendpoint_type = public\nregion_name = RegionOne\n\
              [neutron_defaults]\novs_bridge = br-int\npod_subnet = subnet-1\nproject = p-1\nresource_tags = vnf-1\n\
              [pod_vif_nested]\nworker_nodes_subnets = subnet-1\n"
+        );
+    }
+
+    #[test]
+    fn kuryr_conf_of_neutron_vif_has_the_bridge_of_open_vswitch() {
+        let cloud = json!({"format": "kuryr-kubernetes", "sections": {
+            "kubernetes": {"pod_vif_driver": "neutron-vif", "vif_pool_driver": "neutron",
+                "enabled_handlers": "vif,kuryrport,service,endpoints,kuryrloadbalancer"},
+            "vif_pool": {"ports_pool_min": 5},
+            "neutron_defaults": {"pod_subnet": "${output.pods}", "pod_security_groups": "group-1", "ovs_bridge": "br-int"}}});
+        assert_eq!(
+            rendered(cloud).unwrap(),
+            "[kubernetes]\nenabled_handlers = vif,kuryrport,service,endpoints,kuryrloadbalancer\npod_vif_driver = neutron-vif\n\
+             vif_pool_driver = neutron\n\
+             [neutron]\napplication_credential_id = c-1\napplication_credential_secret = s-1\nauth_type = v3applicationcredential\n\
+             auth_url = http://cloud/v3\nendpoint_type = public\nregion_name = RegionOne\n\
+             [neutron_defaults]\novs_bridge = br-int\npod_security_groups = group-1\npod_subnet = subnet-1\nproject = p-1\n\
+             resource_tags = vnf-1\n\
+             [vif_pool]\nports_pool_min = 5\n"
         );
     }
 

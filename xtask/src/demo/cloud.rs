@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::{interrupt, stack};
 
-/// Kinds of resources: display name, service, path, and key in the response.
-const KINDS: &[(&str, &str, &str, &str)] = &[
+/// A kind of resources: display name, service, path, and key in the response.
+type Kind = (&'static str, &'static str, &'static str, &'static str);
+
+const KINDS: &[Kind] = &[
     ("stack", "orchestration", "/stacks", "stacks"),
     ("server", "compute", "/servers", "servers"),
     ("key pair", "compute", "/os-keypairs", "keypairs"),
@@ -23,8 +25,19 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
         "/v2.0/security-groups",
         "security_groups",
     ),
+    ("floating IP", "network", "/v2.0/floatingips", "floatingips"),
     ("image", "image", "/v2/images", "images"),
+    ("volume", "volumev3", "/volumes", "volumes"),
+    ("volume snapshot", "volumev3", "/snapshots", "snapshots"),
+    (
+        "load balancer",
+        "load-balancer",
+        "/v2.0/lbaas/loadbalancers",
+        "loadbalancers",
+    ),
 ];
+/// Services without which a cloud is complete: where one is missing, so are its kinds.
+const OPTIONAL: &[&str] = &["volumev3", "load-balancer"];
 /// Interval and number of polls while a stack is deleted.
 const DELETE_POLLS: (Duration, u32) = (Duration::from_millis(500), 240);
 
@@ -94,6 +107,15 @@ impl Cloud {
             .with_context(|| format!("the catalog has no `{service}`"))
     }
 
+    /// The kinds that this cloud has.
+    fn kinds(&self) -> impl Iterator<Item = &'static Kind> {
+        let is_missing =
+            |service: &str| OPTIONAL.contains(&service) && self.endpoint(service).is_err();
+        KINDS
+            .iter()
+            .filter(move |(_, service, ..)| !is_missing(service))
+    }
+
     /// All resources of a list.
     ///
     /// # Errors
@@ -119,7 +141,7 @@ impl Cloud {
     /// If the cloud does not respond.
     pub(crate) fn inventory(&self) -> Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
-        for (kind, service, path, key) in KINDS {
+        for (kind, service, path, key) in self.kinds() {
             for item in self.list(service, path, key)? {
                 let item = if item["keypair"].is_object() {
                     &item["keypair"]
@@ -236,5 +258,42 @@ impl Cloud {
             }
         }
         Ok(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_services(services: &[&str]) -> Cloud {
+        let entry = |service: &&str| {
+            let endpoint = json!({"interface": "public", "url": "http://cloud"});
+            json!({"type": service, "endpoints": [endpoint]})
+        };
+        Cloud {
+            agent: ureq::agent(),
+            token: String::new(),
+            catalog: services.iter().map(entry).collect(),
+        }
+    }
+
+    #[test]
+    fn a_cloud_without_an_optional_service_has_the_other_kinds() {
+        let kinds = |cloud: &Cloud| cloud.kinds().map(|(kind, ..)| *kind).collect::<Vec<_>>();
+        let complete = with_services(&["network", "volumev3", "load-balancer"]);
+        let all: Vec<_> = KINDS.iter().map(|(kind, ..)| *kind).collect();
+        assert_eq!(kinds(&complete), all);
+        let mut fewer = all;
+        fewer.retain(|kind| *kind != "load balancer");
+        assert_eq!(kinds(&with_services(&["network", "volumev3"])), fewer);
+        fewer.retain(|kind| !kind.starts_with("volume"));
+        // Without Neutron the demo cannot look for what it left, so its kinds stay, and their list fails.
+        let cloud = with_services(&[]);
+        assert_eq!(kinds(&cloud), fewer);
+        assert!(fewer.contains(&"floating IP"));
+        let error = cloud
+            .list("network", "/v2.0/floatingips", "floatingips")
+            .unwrap_err();
+        assert_eq!(error.to_string(), "the catalog has no `network`");
     }
 }

@@ -155,7 +155,7 @@ async fn a_host_that_cannot_be_wiped_keeps_its_lease_and_is_no_vnfc_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zones_of_grants_and_affinity_rules_decide_about_hosts() {
+async fn zones_of_grants_decide_about_hosts() {
     let hosts = SimulatedHosts::start(4).await;
     let zone = |name: &str| {
         if name.ends_with(['1', '2']) {

@@ -1,6 +1,8 @@
 //! The driver of bare hosts against simulated hosts, real OpenSSH servers, Redfish services, IPMI and Ironic.
 
 #[cfg(test)]
+mod affinity;
+#[cfg(test)]
 mod bmc;
 #[cfg(test)]
 mod contract;

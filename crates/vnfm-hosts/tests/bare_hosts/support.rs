@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
@@ -34,21 +34,73 @@ impl Clock for RealClock {
     }
 }
 
+fn sample_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-bare-hosts")
+}
+
 /// The allocation that the sample requests.
 pub(crate) fn sample() -> Allocation {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-bare-hosts");
-    let package = Package::open(&folder, &Limits::default()).unwrap();
-    let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
+    requested_of(&sample_folder())
+}
+
+/// The sample's request for the package in this folder.
+fn requested_of(package: &Path) -> Allocation {
+    let package = Package::open(package, &Limits::default());
+    let package = package.unwrap_or_else(|findings| panic!("{findings}"));
+    let request = sample_folder().join("requests/instantiate.json");
+    let request = std::fs::read_to_string(request).unwrap();
     let request = serde_json::from_str(&request).unwrap();
     Allocation::requested("package", Arc::new(package), request).unwrap()
 }
 
+/// The sample with another rule instead of its own: its type, scope and targets.
+pub(crate) fn ruled(kind: &str, scope: &str, targets: &[&str]) -> Allocation {
+    let own = rule("AntiAffinityRule", "nfvi_node", &["control", "forwarder"]);
+    let other = rule(kind, scope, targets);
+    let folder = tempfile::tempdir().unwrap();
+    for path in [
+        "TOSCA-Metadata/TOSCA.meta",
+        "vnf-bare-hosts.mf",
+        "Definitions/vnf-bare-hosts.yaml",
+    ] {
+        let text = std::fs::read_to_string(sample_folder().join(path)).unwrap();
+        let to = folder.path().join(path);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, text.replace(&own, &other)).unwrap();
+    }
+    let what = requested_of(folder.path());
+    let rules = &what
+        .package
+        .vnfd()
+        .flavour("simple")
+        .unwrap()
+        .affinity_rules;
+    assert_eq!((rules.len(), rules[0].scope.as_str()), (1, scope));
+    assert_eq!(rules[0].targets, targets);
+    what
+}
+
+/// A rule in the VNFD, below its name.
+fn rule(kind: &str, scope: &str, targets: &[&str]) -> String {
+    let targets = targets.join(", ");
+    format!(
+        "        type: tosca.policies.nfv.{kind}\n        properties: {{scope: {scope}}}\n        targets: [{targets}]\n"
+    )
+}
+
 /// The sample with this number of forwarders.
 pub(crate) fn with_forwarders(count: u32) -> Allocation {
-    let mut what = sample();
-    let deployment = Arc::make_mut(&mut what.deployment);
-    deployment.vdu_instances.insert("forwarder".into(), count);
-    what
+    resized(&sample(), count)
+}
+
+/// The same instance with this number of forwarders.
+pub(crate) fn resized(what: &Allocation, forwarders: u32) -> Allocation {
+    let mut other = what.clone();
+    let deployment = Arc::make_mut(&mut other.deployment);
+    deployment
+        .vdu_instances
+        .insert("forwarder".into(), forwarders);
+    other
 }
 
 /// The same instance, stopped.
