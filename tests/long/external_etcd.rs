@@ -139,7 +139,7 @@ fn with_an_external_etcd_one_of_three_control_planes_is_enough() {
     let etcd = Etcd::start(&programs);
     let testbed = real.testbed();
     begin_with(&testbed, |installation| {
-        installation["external_etcd"] = etcd.parameter()
+        installation["external_etcd"] = etcd.parameter();
     });
     let pods = |inside: &ClusterShell| {
         inside
