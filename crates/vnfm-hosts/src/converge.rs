@@ -255,12 +255,12 @@ impl<'a> Change<'a> {
             return self.give_back(survey).await;
         }
         self.switch_off_foreign(survey, switched).await?;
-        match Self::next_to_switch_on(survey, &new, switched) {
+        match self.next_to_switch_on(survey, members, switched) {
             Some(name) => {
                 self.switch_on(survey, &name, switched, survey.silence(&name))
                     .await
             }
-            None => Err(no_host(survey, &new, &switched.on)),
+            None => Err(self.no_host(survey, members, &switched.on)),
         }
     }
 
@@ -296,12 +296,65 @@ impl<'a> Change<'a> {
         members.missing.iter().map(new).collect()
     }
 
-    /// A silent host with a power switch that could serve one of `new`; those of VNFCs that left come last.
-    fn next_to_switch_on(survey: &Survey, new: &[NewVnfc], switched: &Switched) -> Option<String> {
-        let mut silent: Vec<_> = dormant(survey, new).collect();
+    /// A silent host with a power switch that could serve a missing VNFC; those of VNFCs that left come last.
+    fn next_to_switch_on(
+        &self,
+        survey: &Survey,
+        members: &Members,
+        switched: &Switched,
+    ) -> Option<String> {
+        let mut silent = self.dormant(survey, members);
         silent.retain(|host| !switched.on.contains(host.name()));
         silent.sort_by_key(|host| switched.off.contains(host.name()));
         silent.first().map(|host| host.name().to_owned())
+    }
+
+    /// Silent hosts with a power switch that could serve a missing VNFC.
+    pub(crate) fn dormant<'s>(
+        &self,
+        survey: &'s Survey,
+        members: &Members,
+    ) -> Vec<&'s InventoryHost> {
+        let mut hosts = self.awaited(survey, members);
+        hosts.retain(|host| host.switch.is_some());
+        hosts
+    }
+
+    /// Hosts that do not respond and could serve a missing VNFC, as far as inventory and affinity rules tell.
+    fn awaited<'s>(&self, survey: &'s Survey, members: &Members) -> Vec<&'s InventoryHost> {
+        let (new, placed) = (self.new_vnfcs(members), placed(survey, members));
+        let suits = |host: &InventoryHost, one: &NewVnfc| {
+            let here = (one.vdu.as_str(), host.entry.zone.as_deref());
+            one.needs.lacks_by_inventory(host).is_none()
+                && placement::permits(self.flavour, here, &placed)
+        };
+        let silent = survey.silent().filter(|(_, error)| error.is_unavailable());
+        silent
+            .map(|(host, _)| host)
+            .filter(|host| new.iter().any(|one| suits(host, one)))
+            .collect()
+    }
+
+    /// Why the missing VNFCs get no hosts; `tried` were switched on without success.
+    pub(crate) fn no_host(
+        &self,
+        survey: &Survey,
+        members: &Members,
+        tried: &BTreeSet<String>,
+    ) -> PortError {
+        let new = self.new_vnfcs(members);
+        let mut names: Vec<_> = new.iter().map(|one| format!("`{}`", one.vdu)).collect();
+        names.dedup();
+        let what = format!(
+            "{} VNFCs of {} need hosts of their own that suit the VDUs and the affinity rules; {}",
+            new.len(),
+            names.join(", "),
+            reasons(survey, &new).join("; ")
+        );
+        let mut awaited = self.awaited(survey, members).into_iter();
+        let may_answer = awaited.any(|host| !tried.contains(host.name()));
+        let code = if may_answer { &UNRESPONSIVE } else { &NO_HOST };
+        PortError::new(code, "lease hosts", what)
     }
 
     /// Wipes the hosts of this instance that are no VNFC any more, and returns them.
@@ -324,23 +377,6 @@ fn is_silent(survey: &Survey, name: &str) -> bool {
     survey.host(name).is_some_and(|one| one.state.is_err())
 }
 
-/// Silent hosts with a power switch that could serve one of `new`, as far as the inventory tells.
-pub(crate) fn dormant<'s>(
-    survey: &'s Survey,
-    new: &'s [NewVnfc],
-) -> impl Iterator<Item = &'s InventoryHost> {
-    let switchable = survey
-        .silent()
-        .filter(|(host, error)| host.switch.is_some() && error.is_unavailable());
-    let suits = |host: &InventoryHost| {
-        new.iter()
-            .any(|one| one.needs.lacks_by_inventory(host).is_none())
-    };
-    switchable
-        .map(|(host, _)| host)
-        .filter(move |host| suits(host))
-}
-
 /// The VDUs of the VNFCs that stay, and their zones.
 pub(crate) fn placed<'s>(survey: &'s Survey, members: &'s Members) -> Vec<Placed<'s>> {
     let zone = |name: &str| {
@@ -360,11 +396,10 @@ fn free_in(zone: Option<&str>) -> String {
     )
 }
 
-/// Why the VNFCs get no hosts; `tried` were switched on without success.
-pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc], tried: &BTreeSet<String>) -> PortError {
+/// Why each host serves none of `new`.
+fn reasons(survey: &Survey, new: &[NewVnfc]) -> Vec<String> {
     let mut reasons = Vec::new();
     for one in &survey.hosts {
-        let name = one.host.name();
         let reason = match &one.state {
             Err(error) => error.detail().to_owned(),
             Ok(state) if state.leased != Leased::Free => "it is leased".to_owned(),
@@ -377,26 +412,12 @@ pub(crate) fn no_host(survey: &Survey, new: &[NewVnfc], tried: &BTreeSet<String>
                 reason.unwrap_or_else(|| free_in(one.host.entry.zone.as_deref()))
             }
         };
-        reasons.push(format!("`{name}`: {reason}"));
+        reasons.push(format!("`{}`: {reason}", one.host.name()));
     }
     let others = reasons.len().saturating_sub(MAX_REASONS);
     reasons.truncate(MAX_REASONS);
     if others > 0 {
         reasons.push(format!("{others} more hosts do not suit either"));
     }
-    let mut names: Vec<_> = new.iter().map(|one| format!("`{}`", one.vdu)).collect();
-    names.dedup();
-    let what = format!(
-        "{} VNFCs of {} need hosts of their own that suit the VDUs and the affinity rules; {}",
-        new.len(),
-        names.join(", "),
-        reasons.join("; ")
-    );
-    // With an answer, a silent host might serve.
-    let mut silent = survey
-        .silent()
-        .filter(|(host, _)| !tried.contains(host.name()));
-    let may_answer = silent.any(|(_, error)| error.is_unavailable());
-    let code = if may_answer { &UNRESPONSIVE } else { &NO_HOST };
-    PortError::new(code, "lease hosts", what)
+    reasons
 }

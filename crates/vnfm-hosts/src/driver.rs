@@ -1,6 +1,6 @@
 //! The [`InfraDriver`]: the steps of each method of the port.
 
-use crate::converge::{Change, dormant, no_host, placed};
+use crate::converge::{Change, placed};
 use crate::errors::IPMITOOL;
 use crate::host_inventory::HostInventory;
 use crate::members::Handle;
@@ -148,9 +148,10 @@ impl InfraDriver for BareHosts {
         let own = survey
             .leases_of(cx.ownership)
             .any(|(_, lease, _)| lease.returning);
-        let may_fit = own || !members.leaving.is_empty() || dormant(&survey, &new).next().is_some();
+        let may_fit =
+            own || !members.leaving.is_empty() || !change.dormant(&survey, &members).is_empty();
         match fits {
-            None if !may_fit => Err(no_host(&survey, &new, &BTreeSet::new())),
+            None if !may_fit => Err(change.no_host(&survey, &members, &BTreeSet::new())),
             _ => Ok(Value::Null),
         }
     }

@@ -48,6 +48,13 @@ fn zone_rules(flavour: &Flavour) -> Vec<ZoneRule<'_>> {
     rules.collect()
 }
 
+/// Whether the rules let a VNFC be in this zone, given those that are placed.
+pub(crate) fn permits(flavour: &Flavour, here: Placed<'_>, placed: &[Placed<'_>]) -> bool {
+    zone_rules(flavour)
+        .iter()
+        .all(|rule| rule.allows(here, placed))
+}
+
 struct Search<'a> {
     new: &'a [NewVnfc],
     /// For each new VNFC, the positions of suitable hosts in the order in which they are tried.

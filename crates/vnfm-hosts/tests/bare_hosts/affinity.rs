@@ -1,7 +1,9 @@
 //! Affinity rules of the VNFD: in which zones VNFCs are placed, added and replaced, and which rules no host can hold.
 
+use crate::bmc::{self, Bmc};
 use crate::support::{SimulatedHosts, Site, hosts_of, owner, resized, ruled, sample};
 use serde_json::json;
+use std::sync::Arc;
 use vnfm_core::ports::{ErrorKind, InfraDriver as _, PortError, Recorded};
 
 /// A simulated host in each of these zones, from `node-1` on; `-` is no zone.
@@ -163,4 +165,41 @@ async fn a_scale_out_and_a_heal_keep_affinity() {
     assert_eq!(hosts_of(&healed), hosts_of(&scaled));
     assert_ne!(vnfc(&healed, 1), vnfc(&scaled, 1), "a new VNFC");
     assert_eq!(hosts.leased(), ["node-1", "node-3", "node-4"]);
+}
+
+/// Gives each host a power switch.
+async fn add_switches(hosts: SimulatedHosts, site: &Site) -> Arc<SimulatedHosts> {
+    let hosts = Arc::new(hosts);
+    let bmc = Bmc::start(hosts.clone()).await;
+    let mut info = site.info.lock().unwrap();
+    let mut entries = info.interface_info["hosts"].clone();
+    for (entry, name) in entries.as_array_mut().unwrap().iter_mut().zip(&hosts.names) {
+        entry["redfish"] = json!(bmc.system(name));
+    }
+    *info = info
+        .clone()
+        .interface("hosts", entries)
+        .access("redfishUsername", bmc::USER)
+        .access("redfishPassword", bmc::PASSWORD);
+    drop(info);
+    hosts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_off_in_a_zone_that_no_rule_permits_stays_off() {
+    let (hosts, site) = hosts_in(&["west", "west", "west", "east"]).await;
+    let hosts = add_switches(hosts, &site).await;
+    let (owner, what) = (owner(), ruled("AntiAffinityRule", "zone", &["forwarder"]));
+    let small = site.create(&owner, &what).await.unwrap();
+    assert_eq!(hosts_of(&small), ["node-1", "node-2"]);
+    let machines = hosts.world.hosts();
+    machines.power_off("node-3");
+    machines.power_off("node-4");
+    let large = site.update(&owner, (&resized(&what, 2), &small)).await;
+    let large = large.unwrap();
+    assert_eq!(hosts_of(&large), ["node-1", "node-2", "node-4"]);
+    // It would not help: the error is that of hosts that do not suit, and no reason to wait for an answer.
+    let error = site.update(&owner, (&resized(&what, 3), &large)).await;
+    assert_none_free(&error.unwrap_err());
+    assert!(!machines.running().contains(&"node-3".to_owned()));
 }
