@@ -41,6 +41,8 @@ mod refusals;
 #[cfg(test)]
 mod restores;
 #[cfg(test)]
+mod root;
+#[cfg(test)]
 mod runner;
 #[cfg(test)]
 mod scale;
