@@ -7,12 +7,16 @@ use crate::empty_volume_scenarios::{
 use crate::retained_volumes::volumes;
 use crate::support::World;
 use futures::StreamExt as _;
+use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::runtime::watcher;
 use serde_json::json;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Mutex;
+
+/// What the volume controller writes on a claim for which no volume is there yet.
+const NEEDS_VOLUME: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// A storage class whose volumes are folders of the host.
 struct Folders<'w> {
@@ -30,7 +34,7 @@ impl<'w> Folders<'w> {
         }
     }
 
-    /// Makes the volume of each new claim of the class, until it is dropped.
+    /// Makes the volume of each claim of the class that the volume controller wants one for, until it is dropped.
     async fn provision(&self) {
         let kind = ("v1", "PersistentVolumeClaim", "persistentvolumeclaims");
         let claims: Api<DynamicObject> = self.world.api(kind.0, kind.1, kind.2, None);
@@ -38,7 +42,8 @@ impl<'w> Folders<'w> {
         while changes.next().await.is_some() {
             for claim in claims.list(&ListParams::default()).await.unwrap().items {
                 let is_ours = claim.data["spec"]["storageClassName"] == self.class;
-                let is_new = claim.data["spec"]["volumeName"].is_null();
+                let is_new = claim.data["spec"]["volumeName"].is_null()
+                    && claim.annotations().contains_key(NEEDS_VOLUME);
                 if is_ours && is_new && claim.metadata.deletion_timestamp.is_none() {
                     self.make_volume(&claim).await;
                 }
