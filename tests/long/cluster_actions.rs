@@ -45,8 +45,10 @@ pub(crate) fn action_request(action: &str, params: &Value) -> Value {
     json!({ "changeStateTo": "STARTED", "additionalParams": all })
 }
 
-/// VNF-A with VNF-B on it, and a client of VNF-B.
+/// VNF-A with VNF-B on it.
 pub(crate) struct Scenario {
+    /// The hosts of its nodes.
+    pub(crate) hosts: &'static [&'static str],
     pub(crate) real: Real,
     pub(crate) testbed: Testbed,
     pub(crate) inside: ClusterShell,
@@ -69,6 +71,7 @@ impl Scenario {
         testbed.instantiate_b_from(&b_with_budget(folder.path(), 1), &cluster);
         let inside = ClusterShell::connect(&testbed);
         Self {
+            hosts: &HOSTS,
             real,
             testbed,
             inside,
@@ -77,16 +80,20 @@ impl Scenario {
 
     /// Gives the hosts the images of the next minor version; the folder of the package of VNF-A that has it.
     pub(crate) fn offer_next_version(&self, next: &Path, folder: &Path) -> String {
-        for (host, images) in HOSTS
-            .into_iter()
-            .zip(["images", "images/worker", "images/worker"])
-        {
-            self.import(host, &next.join(images));
-            // The hosts share the machine's programs, and have no records of what is installed.
-            let records = "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers; touch /var/lib/dpkg/status";
-            Host::new(&self.real, host).inside(records);
+        for host in HOSTS {
+            self.give_images(host, next);
         }
         package(next, folder)
+    }
+
+    /// Gives a host the images of the next minor version, by its role.
+    pub(crate) fn give_images(&self, host: &str, next: &Path) {
+        let is_worker = host.starts_with("workernode");
+        let images = if is_worker { "images/worker" } else { "images" };
+        self.import(host, &next.join(images));
+        // The hosts share the machine's programs, and have no records of what is installed.
+        let records = "mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers; touch /var/lib/dpkg/status";
+        Host::new(&self.real, host).inside(records);
     }
 
     /// Runs an operation while VNF-B is requested; no request may fail. Its occurrence.
@@ -386,6 +393,12 @@ pub(crate) fn upgrade_request() -> Value {
 /// The next release of VNF-A with the archives, in this folder.
 fn package(next: &Path, folder: &Path) -> String {
     let package = copy("vnf-a-k8s-cluster-2", folder);
+    add_archives(next, &package);
+    package.to_str().unwrap().to_owned()
+}
+
+/// Gives a package the archives of the next minor version.
+pub(crate) fn add_archives(next: &Path, package: &Path) {
     let archives = package.join("Files/kubernetes/packages");
     std::fs::create_dir_all(&archives).unwrap();
     for archive in std::fs::read_dir(next.join("archives")).unwrap() {
@@ -393,7 +406,6 @@ fn package(next: &Path, folder: &Path) -> String {
         let name = archive.file_name().into_string().unwrap();
         std::fs::copy(archive.path(), archives.join(&name)).unwrap();
     }
-    package.to_str().unwrap().to_owned()
 }
 
 #[test]

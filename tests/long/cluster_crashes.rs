@@ -1,27 +1,46 @@
-//! Ten crashes in each operation on a cluster, on real hosts: every other one kills the plugin's process alone if a hook runs at
+//! Ten crashes in each operation on a cluster, on real hosts, with one control-plane node and with three: every other one kills the plugin's process alone if a hook runs at
 //! that moment, the others the server with it. Afterwards the cluster is as the operation should leave it, and VNF-B has served all the time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use vnfm_tests::cluster_access::vnfcs;
+use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::crash_points::CrashPlan;
 use vnfm_tests::programs::Server;
 use vnfm_tests::real::Real;
 use vnfm_tests::service_client::Client;
+use vnfm_tests::sources::{b_with_budget, copy};
 use vnfm_tests::testbed::{CLUSTER, LONG, Testbed, VNF_A};
 
 use crate::cluster_actions::{
-    HOSTS, LIMIT, PASSPHRASE, Scenario, action_request, next_version, upgrade_request,
+    PASSPHRASE, Scenario, action_request, add_archives, next_version, upgrade_request,
 };
+use crate::control_planes::{self, SAMPLE};
 
+/// The hosts of three control-plane nodes and two workers.
+const FIVE: [&str; 5] = [
+    "masterNode-0",
+    "masterNode-1",
+    "masterNode-2",
+    "workernode-0",
+    "workernode-1",
+];
+/// A host that no operation replaces.
+const CLIENT: &str = "workernode-0";
+/// The VNFD of the next release of the sample.
+const NEXT_VNFD: &str = "3f0c7a52-6d1e-4b8e-9a57-c2b1d8e4f60a";
 const DEATHS: usize = 10;
+/// How long an operation with crashes may take.
+const CRASHED: Duration = Duration::from_mins(40);
 /// The minimum number of crash points of an operation that can be repeated: twice the same one. Those that it does not reach would
 /// all be at the start of the next.
 const REPEATED: &[usize] = &[14; 2];
 /// Likewise of one that takes seconds, and of a restore.
 const SHORT: &[usize] = &[6; 2];
 const RESTORE: &[usize] = &[11; 2];
+/// Likewise of a restore and the heals of two control-plane nodes.
+const RESTORE_AND_HEALS: &[usize] = &[11, 10, 10];
 /// The minimum number of crash points of the upgrade, which happens once.
 const ONCE: &[usize] = &[16];
 
@@ -39,12 +58,45 @@ fn begin(folder: &Path) -> Option<(Scenario, String)> {
     Some((scenario, package))
 }
 
+/// A cluster with three control-plane nodes and VNF-B, and what `next.sh` makes.
+fn begin_three() -> Option<(Scenario, PathBuf)> {
+    let (next, real) = (next_version()?, Real::find()?);
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(data.path(), "info", Some("process"));
+    let testbed = Testbed::with(server, data, &real.clouds, 22);
+    let cluster = control_planes::begin_a(&testbed, |_| {});
+    let sources = tempfile::tempdir().unwrap();
+    // Both pods may be on one worker when it is drained.
+    testbed.instantiate_b_from(&b_with_budget(sources.path(), 1), &cluster);
+    let inside = ClusterShell::connect(&testbed);
+    let scenario = Scenario {
+        hosts: &FIVE,
+        real,
+        testbed,
+        inside,
+    };
+    Some((scenario, next))
+}
+
+/// The next release of the sample with three control-plane nodes, in this folder.
+fn next_release(next: &Path, folder: &Path) -> String {
+    let package = copy(SAMPLE, folder);
+    add_archives(next, &package);
+    let types = package.join("Definitions/vnf-a-types.yaml");
+    let text = std::fs::read_to_string(&types).unwrap();
+    let (_, id) = text.split_once("valid_values: [").unwrap();
+    let id = id.split(']').next().unwrap();
+    std::fs::write(&types, text.replace(id, NEXT_VNFD)).unwrap();
+    package.to_str().unwrap().to_owned()
+}
+
 /// Repeats operations until ten crashes have happened. No request of VNF-B fails meanwhile.
 fn crash_in(scenario: &mut Scenario, what: &str, course: &[usize], operations: &[Begin<'_>]) {
-    let client = Client::start(&scenario.real, &scenario.testbed, &scenario.inside);
+    let on = (&scenario.real, &scenario.testbed);
+    let client = Client::start_on(CLIENT, on, &scenario.inside);
     let mut crashes = CrashPlan::draw_for(DEATHS, course)
         .of_hooks_too()
-        .within(LIMIT);
+        .within(CRASHED);
     while !crashes.is_over() {
         for begin in operations {
             crashes.run_operation(&mut scenario.testbed, *begin);
@@ -61,12 +113,12 @@ fn crash_in(scenario: &mut Scenario, what: &str, course: &[usize], operations: &
 
 /// Every node is ready, and VNF-B has its two pods.
 fn assert_intact(scenario: &Scenario) {
-    for host in HOSTS {
+    for host in scenario.hosts {
         scenario
             .inside
             .wait_until_ready(&host.to_lowercase(), true, LONG);
     }
-    assert_eq!(scenario.inside.nodes().len(), HOSTS.len());
+    assert_eq!(scenario.inside.nodes().len(), scenario.hosts.len());
     scenario.inside.assert_b_recorded(&scenario.testbed, 2);
 }
 
@@ -85,12 +137,8 @@ fn restore(testbed: &Testbed) -> String {
     act(testbed, "restore", &params)
 }
 
-#[test]
-fn ten_crashes_in_each_rotation_backup_and_restore() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some((mut scenario, _)) = begin(folder.path()) else {
-        return;
-    };
+/// Crashes in each rotation and in backups.
+fn crash_in_actions(scenario: &mut Scenario) {
     let none = json!({});
     let passphrase = json!({ "etcd_passphrase": PASSPHRASE });
     for (action, params, course) in [
@@ -100,8 +148,17 @@ fn ten_crashes_in_each_rotation_backup_and_restore() {
         ("backup", &passphrase, SHORT),
     ] {
         let begin = |testbed: &Testbed| act(testbed, action, params);
-        crash_in(&mut scenario, action, course, &[&begin]);
+        crash_in(scenario, action, course, &[&begin]);
     }
+}
+
+#[test]
+fn ten_crashes_in_each_rotation_backup_and_restore() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((mut scenario, _)) = begin(folder.path()) else {
+        return;
+    };
+    crash_in_actions(&mut scenario);
     crash_in(&mut scenario, "restore", RESTORE, &[&restore]);
     scenario.testbed.use_kubeconfig();
     scenario.end();
@@ -124,5 +181,45 @@ fn ten_crashes_while_a_cluster_grows_and_shrinks_and_is_healed_and_upgraded() {
     scenario.testbed.onboard(&package);
     let upgrade = |testbed: &Testbed| testbed.begin(VNF_A, "change_vnfpkg", &upgrade_request());
     crash_in(&mut scenario, "upgrade", ONCE, &[&upgrade]);
+    scenario.end();
+}
+
+/// Begins to heal this control-plane node.
+fn heal_control_plane(testbed: &Testbed, name: &str) -> String {
+    testbed.heal(&[&vnfcs(testbed)[name].id], &[])
+}
+
+#[test]
+fn ten_crashes_while_a_control_plane_of_three_is_healed_and_all_are_upgraded() {
+    let Some((mut scenario, next)) = begin_three() else {
+        return;
+    };
+    let heal = |testbed: &Testbed| heal_control_plane(testbed, FIVE[1]);
+    crash_in(&mut scenario, "heal", REPEATED, &[&heal]);
+    let folder = tempfile::tempdir().unwrap();
+    scenario
+        .testbed
+        .onboard(&next_release(&next, folder.path()));
+    for host in FIVE {
+        scenario.give_images(host, &next);
+    }
+    let mut request = upgrade_request();
+    request["vnfdId"] = NEXT_VNFD.into();
+    let upgrade = |testbed: &Testbed| testbed.begin(VNF_A, "change_vnfpkg", &request);
+    crash_in(&mut scenario, "upgrade", ONCE, &[&upgrade]);
+    scenario.end();
+}
+
+#[test]
+fn ten_crashes_in_each_rotation_backup_and_restore_of_three_control_planes() {
+    let Some((mut scenario, _)) = begin_three() else {
+        return;
+    };
+    crash_in_actions(&mut scenario);
+    let first = |testbed: &Testbed| heal_control_plane(testbed, FIVE[1]);
+    let second = |testbed: &Testbed| heal_control_plane(testbed, FIVE[2]);
+    let all: [Begin<'_>; 3] = [&restore, &first, &second];
+    crash_in(&mut scenario, "restore", RESTORE_AND_HEALS, &all);
+    scenario.testbed.use_kubeconfig();
     scenario.end();
 }

@@ -15,7 +15,7 @@ use vnfm_tests::real::Real;
 
 use crate::cluster_actions::action_request;
 
-const SAMPLE: &str = "vnf-a-ha-cluster";
+pub(crate) const SAMPLE: &str = "vnf-a-ha-cluster";
 /// An address of the provider network outside its allocation pool.
 const ADDRESS: &str = "10.77.0.252";
 /// How long the API server may be unavailable after a power cut.
@@ -70,6 +70,13 @@ fn begin(testbed: &Testbed) -> String {
 
 /// As [`begin`], with other parameters of the installation.
 pub(crate) fn begin_with(testbed: &Testbed, change: impl FnOnce(&mut Value)) -> String {
+    let cluster = begin_a(testbed, change);
+    testbed.instantiate_b(&cluster);
+    cluster
+}
+
+/// VNF-A alone.
+pub(crate) fn begin_a(testbed: &Testbed, change: impl FnOnce(&mut Value)) -> String {
     let (_, mut request) = testbed.create_a(SAMPLE);
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
     installation["control_plane_endpoint"] = json!({ "address": ADDRESS });
@@ -77,9 +84,7 @@ pub(crate) fn begin_with(testbed: &Testbed, change: impl FnOnce(&mut Value)) -> 
     let took = completes(testbed, &testbed.instantiate(VNF_A, &request));
     let took = took.as_secs_f64();
     println!("three control planes and two workers in {took:.1} s");
-    let cluster = testbed.assert_a_up(5);
-    testbed.instantiate_b(&cluster);
-    cluster
+    testbed.assert_a_up(5)
 }
 
 pub(crate) fn end(real: &Real, testbed: &Testbed) {

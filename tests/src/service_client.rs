@@ -8,7 +8,7 @@ use crate::programs::until;
 use crate::real::Real;
 use crate::testbed::{LONG, Testbed};
 
-/// Requests VNF-B's page from the control-plane node, one request after the other, until the file `stop` exists. Failures
+/// Requests VNF-B's page from a host of the cluster, one request after the other, until the file `stop` exists. Failures
 /// count from the first response on: kube-proxy needs a moment for a new service.
 const CLIENT: &str = "
 rm -rf /run/load; mkdir /run/load; cd /run/load; echo 0 >served
@@ -26,23 +26,36 @@ rm -rf /run/load; mkdir /run/load; cd /run/load; echo 0 >served
 ) </dev/null >/dev/null 2>&1 &
 ";
 
-/// A client of VNF-B's service on the control-plane node.
+/// A client of VNF-B's service on a host of the cluster.
 #[derive(Debug)]
 pub struct Client<'a> {
     host: Host<'a>,
 }
 
 impl<'a> Client<'a> {
-    /// Starts it, and waits for the first response.
+    /// Starts it on the control-plane node, and waits for the first response.
     ///
     /// # Panics
     /// If no response arrives in time.
     #[must_use]
     pub fn start(real: &'a Real, testbed: &Testbed, inside: &ClusterShell) -> Self {
+        Self::start_on("masterNode", (real, testbed), inside)
+    }
+
+    /// The same, on another host of the cluster.
+    ///
+    /// # Panics
+    /// If no response arrives in time.
+    #[must_use]
+    pub fn start_on(
+        host: &'static str,
+        (real, testbed): (&'a Real, &Testbed),
+        inside: &ClusterShell,
+    ) -> Self {
         let namespace = b_namespace(testbed);
         let line = format!("get service web -n {namespace} -o jsonpath='{{.spec.clusterIP}}'");
         let address = inside.kubectl(&line).unwrap();
-        let host = Host::new(real, "masterNode");
+        let host = Host::new(real, host);
         host.inside(&CLIENT.replace("ADDRESS", address.trim()));
         let client = Self { host };
         until("the first response", LONG, || {

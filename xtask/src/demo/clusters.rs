@@ -2,12 +2,12 @@
 //! cluster grows and shrinks, loses a control-plane node, gets new certificates and its data of before, and is upgraded.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::availability::{self, Requests};
 use super::ctl::text;
 use super::instances::{SAMPLE_B, Scenario, VNF_A, VNF_B};
 use super::machines::{Client, Machines};
@@ -71,12 +71,29 @@ fn change(scenario: &mut Scenario<'_>, machines: &Machines, next: &NextRelease) 
     let lost = cut_power(scenario, machines)?;
     heal(scenario, lost)?;
     for what in ["certificates", "ca", "login"] {
-        let label = format!("rotate the {what}");
-        run(scenario, &label, &["cluster", "rotate", what, VNF_A])?;
+        rotate(scenario, what)?;
     }
     check(scenario)?;
     back_up_and_restore(scenario)?;
     upgrade(scenario, machines, next)
+}
+
+/// Replaces certificates or login, while the API server serves at the cluster's address all the time.
+fn rotate(scenario: &mut Scenario<'_>, what: &str) -> Result<()> {
+    let ctl = scenario.ctl;
+    let label = format!("rotate the {what}");
+    scenario.stage.step(&label, |progress| {
+        let requests = Requests::start(&endpoint());
+        let words = ["cluster", "rotate", what, VNF_A, "--watch"];
+        ctl.watch(progress, &words)?;
+        progress.show(&requests.end()?);
+        Ok(())
+    })
+}
+
+/// Address and port of the API server.
+fn endpoint() -> String {
+    format!("{ADDRESS}:16443")
 }
 
 /// Checks the cluster, which is the only one, and whose members of etcd are all healthy.
@@ -135,7 +152,7 @@ fn cut_power(scenario: &mut Scenario<'_>, machines: &Machines) -> Result<&'stati
         let owner = owner.context("no control-plane node has the cluster's address")?;
         machines.power_off(owner)?;
         let cut = Instant::now();
-        while !is_served()? {
+        while !availability::is_ready(&endpoint(), "1")? {
             ensure!(
                 cut.elapsed() < MAX_OUTAGE,
                 "the API server is not served {MAX_OUTAGE:?} after the power cut of `{owner}`"
@@ -146,14 +163,6 @@ fn cut_power(scenario: &mut Scenario<'_>, machines: &Machines) -> Result<&'stati
         progress.show(&format!("`{owner}` is off; served after {seconds:.1} s"));
         Ok(owner)
     })
-}
-
-/// Whether the API server is ready at the cluster's address.
-fn is_served() -> Result<bool> {
-    let url = format!("https://{ADDRESS}:16443/readyz");
-    let words = ["-ksS", "-m", "1", "--noproxy", "*", &url];
-    let output = Command::new("curl").args(words).output();
-    Ok(output.context("cannot start `curl`")?.stdout == b"ok")
 }
 
 /// Heals the VNFC on this host.

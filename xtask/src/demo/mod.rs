@@ -18,6 +18,7 @@
 //! ```
 //! `--real` only changes endpoints. All resources are deleted at the end, even after a failure, unless `--keep` is given.
 
+mod availability;
 pub(crate) mod charts;
 mod cloud;
 mod cluster;
