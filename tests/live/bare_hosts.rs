@@ -81,6 +81,22 @@ impl Machines {
         self.folder.path().join(name).join("disk").join(path)
     }
 
+    /// Runs a script on a host, as an administrator at its console would.
+    fn console(&self, name: &str, script: &str) {
+        let pid = std::fs::read_to_string(self.folder.path().join(name).join("pid")).unwrap();
+        let mut command = Command::new("nsenter");
+        command.args(["-t", pid.trim(), "-m", "sh", "-ec", script]);
+        assert!(command.status().unwrap().success(), "{name}: {script}");
+    }
+
+    /// Registers the inventory; the id of the VIM.
+    fn register(&self, server: &Server, folder: &Path) -> String {
+        let inventory = self.inventory(folder);
+        let inventory = inventory.to_str().unwrap();
+        let vim = server.ctl(&["vim", "register", "--name", VIM, "--config-file", inventory]);
+        vim["id"].as_str().unwrap().to_owned()
+    }
+
     /// Names of the hosts that have a lease, according to their disks.
     fn leased(&self) -> Vec<&'static str> {
         let names = HOSTS.into_iter().map(|(name, _)| name);
@@ -151,20 +167,32 @@ fn a_cluster_on_leased_hosts_survives_a_crash_and_a_dead_host() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let inventory = machines.inventory(folder.path());
     let server = Server::start(folder.path(), "info");
-    let inventory = inventory.to_str().unwrap();
-    let vim = server.ctl(&["vim", "register", "--name", VIM, "--config-file", inventory]);
+    let vim = machines.register(&server, folder.path());
     let mut testbed = Testbed::on_registered(folder, server);
     let package = testbed.onboard("vnf-a-k8s-cluster");
     let create = ["vnf", "create", "--package", &package, "--name", VNF_A];
     testbed.server.ctl(&create);
-    let op = testbed.instantiate(VNF_A, &request(vim["id"].as_str().unwrap()));
+    // What a cluster of somebody else has left on two of the four hosts, of which three are leased.
+    for name in ["bare-1", "bare-2"] {
+        machines.console(
+            name,
+            "mkdir -p /etc/kubernetes; echo >/etc/kubernetes/kubelet.conf",
+        );
+    }
+    let op = testbed.instantiate(VNF_A, &request(&vim));
     until("a lease", LONG, || {
         (!machines.leased().is_empty()).then_some(())
     });
     testbed.server.kill();
     testbed.server.begin();
+    let refused = testbed.server.ended(&op, LONG);
+    assert_eq!(refused["operationState"], "FAILED_TEMP", "{refused:#}");
+    assert_eq!(refused["error"]["code"], "other-cluster", "{refused:#}");
+    for name in ["bare-1", "bare-2"] {
+        machines.console(name, "rm -r /etc/kubernetes");
+    }
+    testbed.server.ctl(&["op", "retry", &op]);
     testbed.wait_for_state(&op, "COMPLETED");
     testbed.assert_a_up(3);
     assert_eq!(machines.leased().len(), 3);
@@ -190,5 +218,50 @@ fn a_cluster_on_leased_hosts_survives_a_crash_and_a_dead_host() {
     let orphans = testbed.server.ctl(&["orphans"]);
     assert_eq!(orphans[0]["name"], dead.as_str(), "{orphans:#}");
     std::fs::remove_file(machines.disk(&dead, "var/lib/vnfm/lease")).unwrap();
+    testbed.finish();
+}
+
+/// Gives a host a network interface with eight virtual functions: the kernel of the test has no driver for such a device.
+const SRIOV: &str = "mkdir -p /run/net/ens1f0/device; cd /run/net/ens1f0
+    echo 8 >device/sriov_totalvfs; echo 52:54:00:12:34:56 >address; mount --bind /run/net /sys/class/net";
+
+#[test]
+fn a_host_is_leased_by_the_interfaces_that_it_reports() {
+    let Some(machines) = Machines::start() else {
+        return;
+    };
+    machines.console("bare-3", SRIOV);
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), "info");
+    let vim = machines.register(&server, folder.path());
+    let testbed = Testbed::on_registered(folder, server);
+    let package = testbed.onboard("vnf-bare-hosts");
+    let create = ["vnf", "create", "--package", &package, "--name", VNF_A];
+    testbed.server.ctl(&create);
+    let file = root().join("vnfd-samples/vnf-bare-hosts/requests/instantiate.json");
+    let request = std::fs::read_to_string(file).unwrap();
+    let request = request.replace("@VIM_ID@", &vim);
+    let request = request.replace("@NETWORK_ID@", "lan");
+    let request = serde_json::from_str(&request).unwrap();
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let forwarders = vnfcs(&testbed, "forwarder");
+    assert_eq!(forwarders[0].1, "bare-3", "{forwarders:?}");
+    let shown = testbed.server.ctl(&["vnf", "show", VNF_A]);
+    let all = &shown["instantiatedVnfInfo"]["vnfcResourceInfo"];
+    let mut all = all.as_array().unwrap().iter();
+    let forwarder = all.find(|vnfc| vnfc["vduId"] == "forwarder").unwrap();
+    let nic = json!([{ "name": "ens1f0", "macAddress": "52:54:00:12:34:56", "sriovVfs": 8 }]);
+    assert_eq!(forwarder["metadata"]["nics"], nic);
+
+    let words = ["vnf", "scale", VNF_A, "--aspect", "forwarders", "--out"];
+    let op = testbed.server.ctl(&words)["vnfLcmOpOccId"].clone();
+    let op = op.as_str().unwrap();
+    let refused = testbed.server.ended(op, LONG);
+    let detail = refused["error"]["detail"].as_str().unwrap();
+    println!("{detail}");
+    assert!(detail.contains("SR-IOV"), "{refused:#}");
+    testbed.server.run(&["op", "rollback", op, "--watch"]);
+    testbed.terminate_and_delete(VNF_A);
+    assert_eq!(machines.leased(), [""; 0]);
     testbed.finish();
 }

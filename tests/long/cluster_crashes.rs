@@ -84,7 +84,8 @@ fn next_release(next: &Path, folder: &Path) -> String {
     add_archives(next, &package);
     let types = package.join("Definitions/vnf-a-types.yaml");
     let text = std::fs::read_to_string(&types).unwrap();
-    let (_, id) = text.split_once("valid_values: [").unwrap();
+    let (_, id) = text.split_once("descriptor_id:").unwrap();
+    let (_, id) = id.split_once("valid_values: [").unwrap();
     let id = id.split(']').next().unwrap();
     std::fs::write(&types, text.replace(id, NEXT_VNFD)).unwrap();
     package.to_str().unwrap().to_owned()
