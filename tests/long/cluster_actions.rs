@@ -295,7 +295,7 @@ impl Scenario {
     }
 
     /// The snapshots with the server.
-    fn stored(&self) -> Vec<String> {
+    pub(crate) fn stored(&self) -> Vec<String> {
         let listed = self.testbed.server.ctl(&["cluster", "backups", VNF_A]);
         let listed = listed.as_array().unwrap().iter();
         let names = listed.map(|one| one["snapshot"].as_str().unwrap().to_owned());

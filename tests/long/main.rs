@@ -16,6 +16,7 @@ mod node_software;
 mod scaling;
 mod scenario;
 mod scenario_crashes;
+mod scheduled_backups;
 mod scripts;
 mod secrets;
 mod story;
