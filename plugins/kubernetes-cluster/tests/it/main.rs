@@ -60,5 +60,6 @@ mod taken_back;
 mod trial;
 #[cfg(test)]
 mod upgrade;
+mod upgrade_three;
 #[cfg(test)]
 mod workload;
