@@ -60,6 +60,7 @@ mod taken_back;
 mod trial;
 #[cfg(test)]
 mod upgrade;
+#[cfg(test)]
 mod upgrade_three;
 #[cfg(test)]
 mod workload;

@@ -26,14 +26,14 @@ impl Lab {
 
     async fn upgrade_three(&self) -> Result<Effects, PortError> {
         let ended = self.run(self.upgrade_of_three(), None).await;
-        ended.expect("it was not killed")
+        ended.unwrap()
     }
 
     async fn undo_three(&self) -> Result<Effects, PortError> {
         let mut request = self.upgrade_of_three();
         request.undo = true;
         let ended = self.run(request, None).await;
-        ended.expect("it was not killed")
+        ended.unwrap()
     }
 
     /// The version of each node's kubelet.
