@@ -7,6 +7,7 @@ mod bundles;
 mod charts;
 mod cluster_actions;
 mod cluster_crashes;
+mod cluster_upgrades;
 mod contracts;
 mod control_planes;
 mod crashes;
