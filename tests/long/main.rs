@@ -13,6 +13,7 @@ mod control_planes;
 mod crashes;
 mod external_etcd;
 mod hosts;
+mod node_groups;
 mod node_software;
 mod scaling;
 mod scenario;

@@ -37,6 +37,8 @@ mod lab;
 #[cfg(test)]
 mod large;
 #[cfg(test)]
+mod node_groups;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod restores;
