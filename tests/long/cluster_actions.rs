@@ -1,8 +1,6 @@
 //! A cluster after its instantiation, on real hosts: certificates and login are renewed, a snapshot of etcd is restored, and a new
-//! package upgrades Kubernetes by one minor version. A client of VNF-B's Service sees no failure.
-//!
-//! The next minor version is the same source with another version stamp, as `tests/stack/kubernetes/next.sh` explains: kubeadm,
-//! kubelets and images behave as those of that version, and their code is not that of a later release.
+//! package upgrades Kubernetes to a release of the next minor version, as `tests/stack/kubernetes/next.sh` builds it. A client of
+//! VNF-B's Service sees no failure.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,7 +53,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    fn begin() -> Option<Self> {
+    pub(crate) fn begin() -> Option<Self> {
         let real = Real::find()?;
         let testbed = real.testbed();
         Some(Self::on(real, testbed))
@@ -115,7 +113,7 @@ impl Scenario {
     }
 
     /// Gives a host the images that it would pull from a registry.
-    fn import(&self, host: &str, images: &Path) {
+    pub(crate) fn import(&self, host: &str, images: &Path) {
         let host = Host::new(&self.real, host);
         let folder = host.root().join("var/tmp/images");
         std::fs::create_dir_all(&folder).unwrap();

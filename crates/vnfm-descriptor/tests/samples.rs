@@ -43,6 +43,7 @@ const SAMPLES: &[&str] = &[
     "vnf-a-k8s-cluster",
     "vnf-a-k8s-cluster-2",
     "vnf-a-k8s-cluster-base-hot",
+    "vnf-a-node-groups",
     "vnf-a-seed",
     "vnf-a-vendor-script",
     "vnf-b-cnf",

@@ -16,6 +16,7 @@ use crate::params::Installation;
 use crate::patch;
 use crate::plan::Plan;
 use crate::upgrade::{self, UpgradeParams, observe, shown};
+use crate::way_back;
 use crate::{addons, smoke_test, software};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -159,7 +160,7 @@ pub(crate) async fn end(
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::undo`], [`patch::undo`], [`authority::undo`] and [`etcd::undo_restore`].
+/// Those of [`way_back::undo`], [`patch::undo`], [`authority::undo`] and [`etcd::undo_restore`].
 pub(crate) async fn undo_end(
     cx: &HookContext,
     request: &HookRequest<OperateParams>,
@@ -177,7 +178,7 @@ pub(crate) async fn undo_end(
         }
         Some(ClusterAction::Upgrade) => {
             let mut plan = plan(cx, request, installation).await?;
-            upgrade::undo(cx, &mut plan).await
+            way_back::undo(cx, &mut plan, &params.upgrade).await
         }
         Some(ClusterAction::PatchSoftware) => {
             let mut plan = plan(cx, request, installation).await?;
@@ -245,14 +246,14 @@ async fn apply_addons(
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::undo`] and [`patch::undo`].
+/// Those of [`way_back::undo`] and [`patch::undo`].
 pub(crate) async fn undo_package_end(
     cx: &HookContext,
     request: &HookRequest<PackageParams>,
 ) -> Result<Effects, DriverError> {
     let params = &request.additional_params;
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
-    let before = upgrade::undo(cx, &mut plan).await?;
+    let before = way_back::undo(cx, &mut plan, &params.upgrade).await?;
     let returned = patch::undo(cx, &mut plan, (&params.upgrade, request)).await?;
     let message = returned.message.or(before.message);
     Ok(message.into_iter().fold(Effects::none(), Effects::message))

@@ -13,6 +13,8 @@
 //! still has the old data: it must stay off until it is healed. The passphrase is in the request
 //! alone: the VNFM does not keep it, and without it a snapshot is of no use. A snapshot's name begins with the cluster's CA, so
 //! that it is not restored into another cluster.
+//!
+//! An upgrade has a snapshot of its own, on the first control-plane node until the upgrade ends ([`copy`], [`put_back`]).
 
 use crate::access::Access;
 use crate::certificates::operation_id;
@@ -33,7 +35,8 @@ use vnfm_plugin_sdk::messages::{FileTransfer, StoredFile};
 use vnfm_plugin_sdk::prelude::*;
 use vnfm_plugin_sdk::{ErrorKind, Object};
 
-const PHASE: &str = "etcd";
+/// The phase, and the step of what takes long.
+pub(crate) const PHASE: &str = "etcd";
 const SCRIPT: &str = "/run/vnfm/vnfm-etcd";
 /// Run through `sh`, because `/run` is mounted `noexec` on many images.
 const RUN: &str = "sh /run/vnfm/vnfm-etcd";
@@ -419,6 +422,28 @@ pub(crate) async fn undo_restore(cx: &HookContext) -> Result<Effects, DriverErro
     let detail = "the restore has begun, and what was written since the snapshot is not brought back: retry the operation; the \
                   data before it are in `vnfm-before` of etcd's folder";
     Err(DriverError::new("restore-irreversible", detail).phase(PHASE))
+}
+
+/// Takes a snapshot beside the host's copies for an upgrade, unless there is one.
+///
+/// # Errors
+///
+/// `etcd-failed`.
+pub(crate) async fn copy(host: &Machine<'_>) -> Result<(), DriverError> {
+    reach(host).await?;
+    host.step(PHASE, &format!("{RUN} copy")).await
+}
+
+/// Gives etcd on the host the manifest that was copied, and the only member of an etcd that was changed also the data of
+/// [`copy`], which is then deleted. `is_applied`: the upgrade of the control plane has ended well, so that its data are changed.
+///
+/// # Errors
+///
+/// `etcd-failed`; nothing was put back or deleted then that another call does not need.
+pub(crate) async fn put_back(host: &Machine<'_>, is_applied: bool) -> Result<(), DriverError> {
+    reach(host).await?;
+    let applied = if is_applied { " applied" } else { "" };
+    host.step(PHASE, &format!("{RUN} back{applied}")).await
 }
 
 async fn reach(host: &Machine<'_>) -> Result<(), DriverError> {

@@ -65,6 +65,7 @@ mod software;
 mod software_check;
 mod upgrade;
 mod versions;
+mod way_back;
 
 use action::{OperateParams, PackageParams};
 use config::VIM_TYPE;

@@ -36,6 +36,11 @@ impl Installed {
         Self(known.collect())
     }
 
+    /// Of the kubelet's program.
+    pub(crate) fn kubelet(&self) -> Option<Version> {
+        self.0.get("kubelet").copied()
+    }
+
     /// Of the control plane's oldest static pod; none on a worker, or if a manifest names no version.
     pub(crate) fn control_plane(&self) -> Option<Version> {
         let versions = CONTROL_PLANE.iter().map(|name| self.0.get(*name).copied());

@@ -1,8 +1,8 @@
-//! What kubeadm has recorded of the cluster in the ConfigMap `kubeadm-config`.
+//! What kubeadm has recorded of the cluster in `ConfigMaps`: its own configuration, and that of the kubelets.
 //!
-//! `kubeadm upgrade apply` writes it before its last steps, in the format of its own version. When such a step fails and the
-//! host gets back what it had, the record must be the old one as well: the next upgrade counts from its version, and the kubeadm
-//! that was put back may not read the new format.
+//! `kubeadm upgrade apply` writes them before its last steps, in the format of its own version. When the host gets back what it
+//! had, the records must be the old ones as well: the next upgrade counts from their version, and neither the kubeadm that was put
+//! back nor the kubelet of a node that joins may read the new format.
 
 use crate::api::{Api, MERGE};
 use crate::versions::Version;
@@ -10,11 +10,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vnfm_plugin_sdk::prelude::*;
 
-const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
-/// The checkpoint with the record of before the upgrade.
-const BEFORE: &str = "upgrade-record";
+/// The `ConfigMaps`, each with its member.
+const CLUSTER: (&str, &str) = (
+    "/api/v1/namespaces/kube-system/configmaps/kubeadm-config",
+    "ClusterConfiguration",
+);
+const KUBELETS: (&str, &str) = (
+    "/api/v1/namespaces/kube-system/configmaps/kubelet-config",
+    "kubelet",
+);
+/// The checkpoint with the records of before the upgrade.
+const BEFORE: &str = "upgrade-records";
 
-/// kubeadm's `ClusterConfiguration`, as it has written it.
+/// A configuration, as kubeadm has written it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Record(String);
@@ -29,46 +37,55 @@ impl Record {
         let mut lines = self.0.lines();
         let version = lines.find_map(|line| line.strip_prefix("kubernetesVersion:"));
         version.and_then(Version::parse).ok_or_else(|| {
-            let detail =
-                format!("`{PATH}` names no version: the cluster was not installed by kubeadm");
+            let detail = format!(
+                "`{}` names no version: the cluster was not installed by kubeadm",
+                CLUSTER.0
+            );
             DriverError::new("version-unknown", detail).phase("preflight")
         })
     }
 }
 
-/// What kubeadm has recorded; empty if it has not.
+/// What kubeadm has recorded of the cluster; empty if it has not.
 ///
 /// # Errors
 ///
 /// If the API server does not respond.
 pub(crate) async fn recorded(api: &Api<'_>) -> Result<Record, DriverError> {
-    let config = api.find(PATH).await?.unwrap_or_default();
-    let text = config["data"]["ClusterConfiguration"].as_str();
+    read(api, CLUSTER).await
+}
+
+async fn read(api: &Api<'_>, (path, member): (&str, &str)) -> Result<Record, DriverError> {
+    let config = api.find(path).await?.unwrap_or_default();
+    let text = config["data"][member].as_str();
     Ok(Record(text.unwrap_or_default().to_owned()))
 }
 
-/// Keeps the record for [`put_record_back`].
+/// Keeps the records for [`put_records_back`].
 ///
 /// # Errors
 ///
 /// If the API server does not respond.
-pub(crate) async fn keep_record(api: &Api<'_>) -> Result<(), DriverError> {
-    let record = recorded(api).await?;
-    Ok(api.cx.save_checkpoint(BEFORE, &record).await?)
+pub(crate) async fn keep_records(api: &Api<'_>) -> Result<(), DriverError> {
+    let records = [read(api, CLUSTER).await?, read(api, KUBELETS).await?];
+    Ok(api.cx.save_checkpoint(BEFORE, &records).await?)
 }
 
-/// Puts the record back that this operation has kept, if it has.
+/// Puts the records back that this operation has kept, if it has.
 ///
 /// # Errors
 ///
 /// If the API server does not respond.
-pub(crate) async fn put_record_back(api: &Api<'_>) -> Result<(), DriverError> {
-    let Some(before) = api.cx.checkpoint::<Record>(BEFORE).await? else {
+pub(crate) async fn put_records_back(api: &Api<'_>) -> Result<(), DriverError> {
+    let Some(before) = api.cx.checkpoint::<[Record; 2]>(BEFORE).await? else {
         return Ok(());
     };
-    if recorded(api).await? == before {
-        return Ok(());
+    for (place, before) in [CLUSTER, KUBELETS].into_iter().zip(before) {
+        if read(api, place).await? != before {
+            let (path, member) = place;
+            let change = json!({ "data": { member: before } });
+            api.patch(path, (MERGE, change)).await?;
+        }
     }
-    let change = json!({ "data": { "ClusterConfiguration": before } });
-    api.patch(PATH, (MERGE, change)).await.map(|_| ())
+    Ok(())
 }

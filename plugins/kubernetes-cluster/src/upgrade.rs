@@ -8,22 +8,24 @@
 //!
 //! What [`Versions::check`] refuses changes nothing. What is left to do follows from the versions that are observed, so that
 //! the attempt after a crash goes on where the last one ended. A worker whose upgrade fails gets its programs and settings
-//! back; so does the first control-plane node, with its manifests and what kubeadm had recorded. Once `kubeadm upgrade apply`
-//! has ended well, the cluster's data are those of the new version: that is stored as a checkpoint, and from then on there is
-//! only the way forward.
+//! back. So does the first control-plane node, with its manifests, etcd and what kubeadm had recorded: at once if `kubeadm
+//! upgrade apply` fails, later by a rollback. Before the next node begins, that is stored as a checkpoint: from then on there is
+//! only the way forward. `way_back.rs` has the copies and the way back.
 
 use crate::api::{Api, ClusterNode};
 use crate::clocks;
 use crate::cluster::{connect, find_node, names};
 use crate::drain::{Drain, DrainOptions};
+use crate::etcd;
 use crate::installer::{Installer, first_failure};
 use crate::machine::{Machine, StepState};
 use crate::params::DrainParams;
 use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
-use crate::programs::{IMAGES, PACKAGES, PHASE, Programs};
-use crate::record::{keep_record, put_record_back, recorded};
+use crate::programs::{PHASE, Programs};
+use crate::record::{keep_records, put_records_back, recorded};
 use crate::versions::{NodeVersion, Version, Versions, target};
+use crate::way_back::{self, APPLIED, BEGUN, CHANGES};
 use futures::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,12 +33,8 @@ use std::time::Duration;
 use vnfm_plugin_sdk::Object;
 use vnfm_plugin_sdk::prelude::*;
 
-/// The checkpoint with the version to which an upgrade has begun.
-const BEGUN: &str = "upgrade";
-/// The checkpoint with the version of the control plane, once there is no way back.
-const APPLIED: &str = "upgrade-applied";
 /// The steps that run kubeadm.
-const APPLY: &str = "upgrade-apply";
+pub(crate) const APPLY: &str = "upgrade-apply";
 const UPGRADE_NODE: &str = "upgrade-node";
 /// How long a node may take to be Ready with its new kubelet, and the interval between two looks.
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
@@ -98,13 +96,10 @@ pub(crate) async fn run(
     let Some(api) = connect(cx, plan).await? else {
         return Ok(Effects::none().message("there is no cluster"));
     };
+    let upgrade = Upgrade::new((&api, plan), params, to);
     let upgrade = Upgrade {
-        api: &api,
-        plan,
-        installer: Installer::new(cx, plan),
-        drain: DrainOptions::from(&params.drain).without_reset(),
         dependents,
-        to,
+        ..upgrade
     };
     upgrade.begin().await?;
     upgrade.control_planes().await?;
@@ -117,45 +112,6 @@ pub(crate) async fn run(
     let versions = observe(&api, plan).await?;
     Ok(shown(Effects::none(), &versions)
         .message(format!("Kubernetes {to} runs on {}", names(plan.nodes()))))
-}
-
-/// Takes an upgrade back that has not been applied.
-///
-/// # Errors
-///
-/// `upgrade-irreversible` once `kubeadm upgrade apply` has ended well; if something that an attempt has started still runs.
-pub(crate) async fn undo(cx: &HookContext, plan: &mut Plan) -> Result<Effects, DriverError> {
-    let Some(to) = cx.checkpoint::<Version>(BEGUN).await? else {
-        return Ok(Effects::none());
-    };
-    // No other host was touched before that.
-    let host = Machine::new(cx, plan, plan.first_control_plane());
-    host.reach_node().await?;
-    host.wait_for_steps(&[IMAGES, PACKAGES, APPLY]).await?;
-    if is_irreversible(&host, to).await? {
-        let detail = format!(
-            "the control plane has {to}, and Kubernetes has no way back: retry the operation, which upgrades what is left"
-        );
-        return Err(host.refusal("upgrade-irreversible", PHASE, detail));
-    }
-    put_back(&host).await?;
-    if let Some(api) = connect(cx, plan).await? {
-        put_record_back(&api).await?;
-    }
-    let host = Machine::new(cx, plan, plan.first_control_plane());
-    host.kubernetes(PHASE, "drop").await?;
-    Ok(Effects::none().message(format!(
-        "`{}` has what it had before the upgrade",
-        host.node.name
-    )))
-}
-
-/// Whether `kubeadm upgrade apply` has ended well; after a reboot, only the manifests tell.
-async fn is_irreversible(host: &Machine<'_>, to: Version) -> Result<bool, DriverError> {
-    let state = host.state(APPLY).await?;
-    let is_new = host.installed().await?.control_plane() >= Some(to);
-    let is_applied = host.cx.checkpoint::<Version>(APPLIED).await?.is_some();
-    Ok(is_applied || state == StepState::Done(0) || (state == StepState::Absent && is_new))
 }
 
 /// Adds the versions to what the instance shows.
@@ -208,14 +164,8 @@ pub(crate) async fn observe(api: &Api<'_>, plan: &Plan) -> Result<Versions, Driv
     })
 }
 
-/// Puts everything back that was copied on the host.
-async fn put_back(host: &Machine<'_>) -> Result<(), DriverError> {
-    host.kubernetes(PHASE, "manifests").await?;
-    host.kubernetes(PHASE, "programs").await.map(|_| ())
-}
-
 /// An upgrade of one cluster.
-struct Upgrade<'a> {
+pub(crate) struct Upgrade<'a> {
     api: &'a Api<'a>,
     plan: &'a Plan,
     installer: Installer<'a>,
@@ -225,6 +175,22 @@ struct Upgrade<'a> {
 }
 
 impl<'a> Upgrade<'a> {
+    /// An upgrade of a cluster on which no VNF depends.
+    pub(crate) fn new(
+        (api, plan): (&'a Api<'a>, &'a Plan),
+        params: &UpgradeParams,
+        to: Version,
+    ) -> Self {
+        Self {
+            api,
+            plan,
+            installer: Installer::new(api.cx, plan),
+            drain: DrainOptions::from(&params.drain).without_reset(),
+            dependents: &[],
+            to,
+        }
+    }
+
     fn cx(&self) -> &'a HookContext {
         self.api.cx
     }
@@ -246,7 +212,7 @@ impl<'a> Upgrade<'a> {
             host.wait_for_steps(&[APPLY]).await?;
             host.forget(APPLY).await?;
         }
-        keep_record(self.api).await?;
+        keep_records(self.api).await?;
         Ok(self.cx().save_checkpoint(BEGUN, &self.to).await?)
     }
 
@@ -273,6 +239,7 @@ impl<'a> Upgrade<'a> {
         self.apply(&host).await?;
         self.upgrade_kubelet(&host).await?;
         for node in others {
+            way_back::end(self.cx(), node).await?;
             self.report(
                 30,
                 format!("upgrading the control plane on `{}`", node.name),
@@ -299,7 +266,9 @@ impl<'a> Upgrade<'a> {
             let line = format!("kubeadm upgrade apply --yes {}", self.to);
             let applied = async {
                 if state != StepState::Running {
-                    self.prepare(host).await?;
+                    way_back::keep(host).await?;
+                    etcd::copy(host).await?;
+                    self.install_kubeadm(host).await?;
                 }
                 host.step(APPLY, &line).await
             };
@@ -321,7 +290,11 @@ impl<'a> Upgrade<'a> {
 
     /// Copies what will be replaced, and installs images and kubeadm.
     async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
-        host.kubernetes(PHASE, "keep").await?;
+        way_back::keep(host).await?;
+        self.install_kubeadm(host).await
+    }
+
+    async fn install_kubeadm(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         self.installer.import_images(host).await?;
         self.installer
             .install_version(host, (Programs::Kubeadm, self.to))
@@ -333,17 +306,16 @@ impl<'a> Upgrade<'a> {
         let name = &host.node.name;
         let back = async {
             // The package manager would replace what is put back; it does not take long.
-            host.wait_for_steps(&[IMAGES, PACKAGES]).await?;
+            host.wait_for_steps(CHANGES).await?;
             let states = join_all([APPLY, UPGRADE_NODE].map(|step| host.state(step))).await;
             if states.contains(&Ok(StepState::Running)) {
                 return Ok(false);
             }
-            put_back(host).await?;
-            self.wait_until_ready(host, None).await?;
             if self.plan.is_control_plane(host.node) {
-                put_record_back(self.api).await?;
+                etcd::put_back(host, false).await?;
             }
-            self.api.uncordon_by_name(name).await.map(|()| true)
+            way_back::put_back(host).await?;
+            self.come_back(host).await.map(|()| true)
         };
         match back.await {
             Ok(true) => self.cx().warn(&format!(
@@ -358,9 +330,21 @@ impl<'a> Upgrade<'a> {
         }
     }
 
+    /// Waits until a node whose programs were put back is Ready, and lets it take pods again.
+    pub(crate) async fn come_back(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        self.wait_until_ready(host, None).await?;
+        if self.plan.is_control_plane(host.node) {
+            put_records_back(self.api).await?;
+        }
+        self.api.uncordon_by_name(&host.node.name).await
+    }
+
     async fn workers(&self, parallel: u32) -> Result<(), DriverError> {
         let workers = &self.plan.workers;
         let size = usize::try_from(parallel).unwrap_or(1).max(1);
+        if let Some(first) = workers.first() {
+            way_back::end(self.cx(), first).await?;
+        }
         for (done, batch) in workers.chunks(size).enumerate() {
             let percent = 40 + 55 * done * size / workers.len().max(1);
             self.report(
@@ -424,7 +408,7 @@ impl<'a> Upgrade<'a> {
 
     /// Moves the pods of a node elsewhere; if they cannot leave, the node takes pods again. A node that is silent was drained
     /// by the attempt that broke its kubelet.
-    async fn drain(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+    pub(crate) async fn drain(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         let name = &host.node.name;
         if let Some(node) = self.api.node(name).await?.filter(ClusterNode::is_silent) {
             if node.is_ours() {

@@ -6,11 +6,16 @@
 #   vnfm-etcd unpack NAME PASSPHRASE_FILE MEMBER PEER_URL   makes NAME the data of a cluster of this one MEMBER, in DATA/vnfm-new;
 #                                                 fails if the passphrase is another, or NAME not complete or not this cluster's
 #   vnfm-etcd restore ID                          etcd has what was unpacked, once for each ID
+#   vnfm-etcd copy                                a snapshot beside what `vnfm-kubernetes keep` has copied, unless there is one
+#   vnfm-etcd back [applied]                      etcd has its copied manifest. If its version was another, or the upgrade is
+#                                                 `applied`, a cluster of one member also has the data of `copy`, which goes
 #   vnfm-etcd stop POD                            stops `kube-apiserver` or `etcd` until a restore here, or until the host is reset
-# etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before.
+# etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before. One member of several
+# keeps its data: it may not forget what it has confirmed, and etcd's data stay old until all members have the new version.
 set -eu
 umask 077
 snapshots=/var/lib/vnfm/etcd
+copies=/var/lib/vnfm/kubernetes
 manifests=/etc/kubernetes/manifests
 stopped=/etc/kubernetes/vnfm-stopped
 pki=/etc/kubernetes/pki/etcd
@@ -25,6 +30,24 @@ tool() {
     --mount "type=bind,src=$data,dst=$data,options=rbind:rw" \
     --mount "type=bind,src=$snapshots,dst=$snapshots,options=rbind:rw" \
     "$(from_manifest 'image: *')" "vnfm-etcd-$$" "$@"
+}
+client() {
+  tool etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" --cert="$pki/healthcheck-client.crt" \
+    --key="$pki/healthcheck-client.key" "$@"
+}
+# new_data FILE MEMBER PEER_URL: the data of a cluster of one member, in DATA/vnfm-new. Watches begin anew with the greater revision.
+new_data() {
+  rm -rf "$data/vnfm-new"
+  tool etcdutl snapshot restore "$1" --name "$2" --initial-cluster "$2=$3" --initial-cluster-token "vnfm-$(date +%s)" \
+    --initial-advertise-peer-urls "$3" --data-dir "$data/vnfm-new" --bump-revision 1000000000 --mark-compacted
+}
+# replace_data ID: what is in DATA/vnfm-new takes the place of etcd's data, also after an interruption.
+replace_data() {
+  if [ ! -e "$data/vnfm-away-$1" ]; then
+    [ ! -d "$data/member" ] || { rm -rf "$data/vnfm-before"; mv "$data/member" "$data/vnfm-before"; }
+    touch "$data/vnfm-away-$1"
+  fi
+  [ -d "$data/member" ] || mv "$data/vnfm-new/member" "$data/member"
 }
 cipher() { openssl enc -aes-256-cbc -salt -pbkdf2 -iter 600000 -md sha256 "$@"; }
 decrypt() {
@@ -60,8 +83,7 @@ save)
   trap 'rm -f "$snapshots/new.db" "$snapshots/new.db.part" "$snapshots/new.enc"' EXIT
   if [ ! -e "$snapshots/$name.db.enc" ]; then
     rm -f "$snapshots/new.db"
-    tool etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" --cert="$pki/healthcheck-client.crt" \
-      --key="$pki/healthcheck-client.key" snapshot save "$snapshots/new.db"
+    client snapshot save "$snapshots/new.db"
     cipher -in "$snapshots/new.db" -out "$snapshots/new.enc" -pass "file:$passphrase"
     mv -f "$snapshots/new.enc" "$snapshots/$name.db.enc"
   fi
@@ -76,27 +98,48 @@ unpack)
   trap 'rm -f "$snapshots/old.db"' EXIT
   decrypt "$name" "$3" >"$snapshots/old.db"
   check "$name" "$snapshots/old.db"
-  rm -rf "$data/vnfm-new"
-  tool etcdutl snapshot restore "$snapshots/old.db" --name "$member" --initial-cluster "$member=$peer" \
-    --initial-cluster-token "vnfm-$(date +%s)" --initial-advertise-peer-urls "$peer" --data-dir "$data/vnfm-new" \
-    --bump-revision 1000000000 --mark-compacted ;;
+  new_data "$snapshots/old.db" "$member" "$peer" ;;
 restore)
   id=$2 data=$(from_manifest '- --data-dir=')
   if [ ! -e "$data/vnfm-restored-$id" ]; then
     stop_pod kube-apiserver; stop_pod etcd
-    if [ ! -e "$data/vnfm-away-$id" ]; then
-      [ ! -d "$data/member" ] || { rm -rf "$data/vnfm-before"; mv "$data/member" "$data/vnfm-before"; }
-      touch "$data/vnfm-away-$id"
-    fi
-    [ -d "$data/member" ] || mv "$data/vnfm-new/member" "$data/member"
+    replace_data "$id"
     rm -f "$data"/vnfm-restored-*; touch "$data/vnfm-restored-$id"
   fi
   rm -rf "$data/vnfm-new" "$data"/vnfm-away-*
   for pod in etcd kube-apiserver; do
     [ ! -e "$stopped/$pod.yaml" ] || mv -f "$stopped/$pod.yaml" "$manifests/$pod.yaml"
   done ;;
+copy)
+  [ -e "$manifest" ] && [ ! -e "$copies/etcd.db" ] || exit 0
+  snapshots=$copies data=$(from_manifest '- --data-dir=')
+  rm -f "$copies"/new.db*
+  client member list >"$copies/members"
+  client snapshot save "$copies/new.db"
+  mv -f "$copies/new.db" "$copies/etcd.db" ;;
+back)
+  [ -e "$copies/etcd.db" ] || exit 0
+  is=$(from_manifest 'image: *')
+  manifest=$copies/manifests/etcd.yaml
+  snapshots=$copies data=$(from_manifest '- --data-dir=') pods=etcd
+  if [ "$(wc -l <"$copies/members")" = 1 ] && { [ "$is" != "$(from_manifest 'image: *')" ] || [ "${2:-}" = applied ]; }; then
+    pods="etcd kube-apiserver"
+    if [ ! -e "$copies/data-is-back" ]; then
+      new_data "$copies/etcd.db" "$(from_manifest '- --name=')" "$(from_manifest '- --initial-advertise-peer-urls=')"
+      stop_pod kube-apiserver; stop_pod etcd
+      replace_data upgrade
+      touch "$copies/data-is-back"
+    fi
+  fi
+  for pod in $pods; do
+    cmp -s "$copies/manifests/$pod.yaml" "$manifests/$pod.yaml" || {
+      cp -a "$copies/manifests/$pod.yaml" "/etc/kubernetes/vnfm-$pod.yaml"; mv -f "/etc/kubernetes/vnfm-$pod.yaml" "$manifests/$pod.yaml"; }
+    rm -f "$stopped/$pod.yaml"
+  done
+  rm -rf "$data/vnfm-new" "$data/vnfm-away-upgrade"
+  rm -f "$copies/etcd.db" "$copies/members" "$copies/data-is-back" ;;
 stop)
   stop_pod "$2" ;;
 *)
-  echo "usage: vnfm-etcd name|save|list|unpack|stop|restore …" >&2; exit 2 ;;
+  echo "usage: vnfm-etcd name|save|list|unpack|restore|copy|back|stop …" >&2; exit 2 ;;
 esac

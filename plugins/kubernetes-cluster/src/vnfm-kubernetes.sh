@@ -51,7 +51,7 @@ manifests)
   [ -e "$copies/complete" ] || exit 0
   for file in "$copies"/manifests/*.yaml; do
     name=${file##*/}
-    # kubeadm upgrades etcd first, and leaves the new one when it takes back the others: an older one refuses its data.
+    # An older etcd refuses the data of a newer one. Where it does not, `vnfm-etcd back` has put its manifest back.
     if [ "$name" = etcd.yaml ] && [ -e "$manifests/$name" ] && [ "$(image "$file")" != "$(image "$manifests/$name")" ]; then
       continue
     fi

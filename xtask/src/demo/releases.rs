@@ -12,7 +12,7 @@ const NEXT_VNFD: &str = "3f0c7a52-6d1e-4b8e-9a57-c2b1d8e4f60a";
 
 /// A package with the programs of the next minor version of Kubernetes.
 ///
-/// They are the same source with another version stamp, as `tests/stack/kubernetes/next.sh` explains.
+/// `tests/stack/kubernetes/next.sh` builds them.
 pub(crate) struct NextRelease {
     pub(crate) package: PathBuf,
     pub(crate) vnfd_id: &'static str,

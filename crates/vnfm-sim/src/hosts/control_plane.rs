@@ -2,7 +2,8 @@
 
 use super::host::Host;
 use super::joining::random_token;
-use super::kubeadm::{ADMIN, API_SERVER, Configuration, endpoint_of_host};
+use super::kubeadm::{ADMIN, Configuration, endpoint_of_host};
+use super::upgrade::write_manifests;
 use crate::kubernetes::Cluster;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -110,14 +111,15 @@ pub(super) fn join(
         let mut disk = host.disk();
         let config = format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n");
         disk.write(ADMIN, config, 0o600);
-        disk.write(API_SERVER, "kind: Pod\n", 0o600);
         let files = certificates["metadata"]["annotations"]["files"].as_str();
         for path in files.into_iter().flat_map(str::split_whitespace) {
             disk.write(path, "-----BEGIN\n", 0o600);
         }
     }
+    let is_stacked = host.lan.is_stacked(endpoint);
+    write_manifests(host, is_stacked);
     plane.add_control_plane_node(node, &host.spec().address.to_string());
-    if host.lan.is_stacked(endpoint) {
+    if is_stacked {
         host.lan.add_member(endpoint, (node, host));
     }
     Ok(())

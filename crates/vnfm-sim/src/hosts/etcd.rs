@@ -1,18 +1,23 @@
 //! `vnfm-etcd`, the script that drivers install for snapshots of etcd. On a real host that is a shell script; here the same
 //! commands have the same effects: a snapshot is a file with the cluster's objects, its CA and the passphrase's hash, and a
 //! second line with the SHA-256 of the first.
+//!
+//! etcd's data have the version that all of its members have, as their manifests name it. An older etcd that starts with newer
+//! data is a violation, and so is a member of several that gets data of its own.
 
 use super::host::Host;
 use super::kubeadm::CA;
 use super::shell::Shell;
 use super::stdio::{Output, lines};
-use super::upgrade::cluster;
+use super::upgrade::{COPIES, cluster, manifest, minor};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 const SNAPSHOTS: &str = "/var/lib/vnfm/etcd";
 const RESTORED: &str = "/var/lib/etcd/vnfm-restored";
 const UNPACKED: &str = "/var/lib/etcd/vnfm-new";
+/// The version of the data on a host.
+const DATA_VERSION: &str = "/var/lib/etcd/vnfm-sim-version";
 /// Names of snapshots differ, as the times of real ones do.
 const TIMES: &str = "/var/lib/vnfm/times";
 
@@ -38,7 +43,9 @@ pub(super) fn vnfm_etcd(shell: &Shell, words: &[&str]) -> Output {
             Ok(String::new())
         }
         ["restore", id] => restore(host, id),
-        _ => Err("usage: vnfm-etcd name|save|list|unpack|stop|restore …\n".to_owned()),
+        ["copy"] => copy(host),
+        ["back", words @ ..] => back(host, words == ["applied"]),
+        _ => Err("usage: vnfm-etcd name|save|list|unpack|restore|copy|back|stop …\n".to_owned()),
     };
     result.map_or_else(|error| Output::fail(3, error), Output::ok)
 }
@@ -147,5 +154,74 @@ fn restore(host: &Host, id: &str) -> Result<String, String> {
     let objects = serde_json::from_str(&unpacked).map_err(|error| format!("{error}\n"))?;
     cluster(host).ok_or("no cluster\n")?.restore(&objects);
     host.disk().write(RESTORED, id, 0o600);
+    Ok(String::new())
+}
+
+/// The version of etcd in a manifest.
+fn version_in(manifest: Option<&str>) -> u32 {
+    let tag = manifest.and_then(|text| text.trim().rsplit(':').next());
+    tag.map(minor).unwrap_or_default()
+}
+
+fn running_version(host: &Host) -> u32 {
+    version_in(host.disk().text(&manifest("etcd")).as_deref())
+}
+
+/// etcd starts with the version of its manifest.
+pub(super) fn start_etcd(host: &Host) {
+    let own = running_version(host);
+    let data = host.disk().text(DATA_VERSION);
+    let data: u32 = data.and_then(|text| text.parse().ok()).unwrap_or_default();
+    if own < data {
+        let name = &host.spec().name;
+        host.lan.books.record_violation(format!(
+            "etcd 3.{own} on `{name}` refuses the data of etcd 3.{data}"
+        ));
+    }
+    let all = host.lan.hosts_of_members(host);
+    if let Some(common) = all.iter().map(|host| running_version(host)).min() {
+        for member in all {
+            member.disk().write(DATA_VERSION, common.to_string(), 0o600);
+        }
+    }
+}
+
+fn copy_path() -> String {
+    format!("{COPIES}/etcd.db")
+}
+
+/// The snapshot of an upgrade.
+fn copy(host: &Host) -> Result<String, String> {
+    let is_there = |path: &str| host.disk().is_file(path);
+    if !is_there(&manifest("etcd")) || is_there(&copy_path()) {
+        return Ok(String::new());
+    }
+    let cluster = cluster(host).ok_or("etcd does not respond\n")?;
+    let members = host.lan.hosts_of_members(host).len();
+    let copy = json!({ "objects": cluster.snapshot(), "members": members });
+    host.disk().write(&copy_path(), copy.to_string(), 0o600);
+    Ok(String::new())
+}
+
+/// etcd has the copied manifest again, and the only member of one that was changed the copied data.
+fn back(host: &Host, is_applied: bool) -> Result<String, String> {
+    let Some(copy) = host.disk().text(&copy_path()) else {
+        return Ok(String::new());
+    };
+    let copy: Value = serde_json::from_str(&copy).map_err(|error| format!("{error}\n"))?;
+    let old = host.disk().text(&format!("{COPIES}/manifests/etcd.yaml"));
+    let is_changed = is_applied || running_version(host) != version_in(old.as_deref());
+    if copy["members"] == 1 && is_changed {
+        let cluster = cluster(host).ok_or("no cluster\n")?;
+        cluster.restore(&copy["objects"]);
+        host.disk().remove(DATA_VERSION);
+    }
+    let mut disk = host.disk();
+    if let Some(old) = old {
+        disk.write(&manifest("etcd"), old, 0o600);
+    }
+    disk.remove(&copy_path());
+    drop(disk);
+    start_etcd(host);
     Ok(String::new())
 }

@@ -265,7 +265,7 @@ async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
         disk.write(KUBELET, config, 0o600);
         disk.write(CA, ca.clone(), 0o644);
     }
-    upgrade::start_control_plane(host, &cluster);
+    upgrade::start_control_plane(host, &cluster, is_stacked);
     upgrade::kubelet_joined(host, &cluster);
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);

@@ -12,7 +12,7 @@ use crate::kubernetes::Cluster;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Network {
     fn members(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Member>>> {
@@ -37,6 +37,18 @@ impl Network {
             .or_default()
             .push(member);
         self.update_quorum(Some(&format!("the join of `{name}`")));
+    }
+
+    /// The hosts of all members of the etcd to which this host belongs; empty if it is no member.
+    pub(super) fn hosts_of_members(&self, host: &Host) -> Vec<Arc<Host>> {
+        let found = self.of_member(host.spec().address);
+        let members = found.and_then(|(endpoint, _)| self.members().get(&endpoint).cloned());
+        let members = members.unwrap_or_default();
+        let is_member = |host: &&Arc<Host>| {
+            let address = host.spec().address;
+            members.iter().any(|member| member.address == address)
+        };
+        self.hosts().values().filter(is_member).cloned().collect()
     }
 
     fn works(&self, member: &Member) -> bool {

@@ -6,10 +6,12 @@
 //! | version of a program | content of `/usr/bin/PROGRAM`; empty: [`VERSION`] |
 //! | version of the control plane | the image in its manifests, and `kubeadm-config` of the cluster |
 //! | version of the kubelet | `nodeInfo` of the node, once the kubelet was restarted |
+//! | version of etcd | the image in its manifest; that of its data: `etcd.rs` |
 //!
 //! A step that a real cluster does not survive is a violation: a skipped minor version, a kubelet newer than the control
 //! plane, a kubelet replaced below running pods.
 
+use super::etcd::start_etcd;
 use super::host::{Host, KUBELET};
 use super::kubeadm::{ADMIN, VERSION, endpoint_of};
 use super::shell::Shell;
@@ -27,8 +29,10 @@ const COMPONENTS: [&str; 4] = [
     "kube-scheduler",
 ];
 const PROGRAMS: [&str; 3] = ["kubeadm", "kubelet", "kubectl"];
+/// The configuration of kubelets, which kubeadm writes in the format of its version.
+const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
 /// Where `vnfm-kubernetes keep` puts its copies.
-const COPIES: &str = "/var/lib/vnfm/kubernetes";
+pub(super) const COPIES: &str = "/var/lib/vnfm/kubernetes";
 /// When the certificates expire, before and after their renewal.
 const EXPIRY: &str = "/etc/kubernetes/pki/expiry";
 const FIRST_EXPIRY: &str = "2027-01-01T00:00:00Z";
@@ -41,24 +45,36 @@ pub(super) fn program_version(host: &Host, program: &str) -> String {
     content.unwrap_or_else(|| VERSION.to_owned())
 }
 
-fn manifest(component: &str) -> String {
+pub(super) fn manifest(component: &str) -> String {
     format!("{MANIFESTS}/{component}.yaml")
 }
 
-/// Writes the static pods of a control plane.
-pub(super) fn write_manifests(host: &Host, components: &[&str], version: &str) {
+/// Writes the static pods of a control plane in the version of kubeadm.
+pub(super) fn write_manifests(host: &Host, has_etcd: bool) {
+    let version = program_version(host, "kubeadm");
     let mut disk = host.disk();
-    for component in components {
-        let text = format!("kind: Pod\nimage: registry.k8s.io/{component}:{version}\n");
+    for component in COMPONENTS {
+        let tag = match component {
+            "etcd" if !has_etcd => continue,
+            "etcd" => format!("3.{}.0-0", minor(&version).saturating_sub(30)),
+            _ => version.clone(),
+        };
+        let text = format!("kind: Pod\nimage: registry.k8s.io/{component}:{tag}\n");
         disk.write(&manifest(component), text, 0o600);
     }
 }
 
+/// As `kubeadm upgrade` does.
+fn replace_manifests(host: &Host) {
+    let has_etcd = host.disk().is_file(&manifest("etcd"));
+    write_manifests(host, has_etcd);
+    start_etcd(host);
+}
+
 /// As `kubeadm init` does.
-pub(super) fn start_control_plane(host: &Host, cluster: &Cluster) {
-    let version = program_version(host, "kubeadm");
-    write_manifests(host, &COMPONENTS, &version);
-    record_version(cluster, &version);
+pub(super) fn start_control_plane(host: &Host, cluster: &Cluster, has_etcd: bool) {
+    write_manifests(host, has_etcd);
+    record_version(cluster, &program_version(host, "kubeadm"));
 }
 
 fn record_version(cluster: &Cluster, version: &str) {
@@ -67,6 +83,8 @@ fn record_version(cluster: &Cluster, version: &str) {
         CONFIG,
         &json!({ "data": { "ClusterConfiguration": config } }),
     );
+    let kubelets = format!("kind: KubeletConfiguration\n# {version}\n");
+    cluster.merge(KUBELET_CONFIG, &json!({ "data": { "kubelet": kubelets } }));
 }
 
 fn recorded_version(cluster: &Cluster) -> String {
@@ -81,7 +99,8 @@ fn recorded_version(cluster: &Cluster) -> String {
     version.lines().next().unwrap_or_default().to_owned()
 }
 
-fn minor(version: &str) -> u32 {
+/// The second number of a version.
+pub(super) fn minor(version: &str) -> u32 {
     let minor = version
         .split('.')
         .nth(1)
@@ -131,7 +150,7 @@ pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
                     .record_violation(format!("`kubeadm upgrade apply` from {from} to {to}"));
                 return Err(format!("[upgrade/version] FATAL: \"{to}\" is too high\n"));
             }
-            write_manifests(host, &COMPONENTS[1..], to);
+            replace_manifests(host);
             record_version(&cluster, to);
             Ok(format!(
                 "[upgrade] SUCCESS! A control plane node of your cluster was upgraded to \"{to}\".\n"
@@ -145,7 +164,7 @@ pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
                 ));
             }
             if has_control_plane {
-                write_manifests(host, &COMPONENTS[1..], &to);
+                replace_manifests(host);
             }
             Ok("[upgrade] The node has been upgraded\n".into())
         }
@@ -158,10 +177,9 @@ pub(super) fn upgrade(host: &Host, args: &[&str]) -> Result<String, String> {
 /// What a `kubeadm upgrade apply` leaves that is interrupted before its last steps: the manifests are new, and it has recorded the
 /// version.
 pub(super) fn write_partial_upgrade(host: &Host) {
-    let version = program_version(host, "kubeadm");
-    write_manifests(host, &COMPONENTS[1..], &version);
+    replace_manifests(host);
     if let Some(cluster) = cluster(host) {
-        record_version(&cluster, &version);
+        record_version(&cluster, &program_version(host, "kubeadm"));
     }
 }
 
@@ -249,6 +267,7 @@ pub(super) fn vnfm_kubernetes(shell: &Shell, words: &[&str]) -> Output {
         }
         ["manifests"] => {
             put_back(host, "manifests", MANIFESTS);
+            start_etcd(host);
             Output::default()
         }
         ["drop"] => {
@@ -305,6 +324,10 @@ fn put_back(host: &Host, folder: &str, to: &str) {
     for path in disk.paths() {
         let content = disk.read(&path);
         if let (Some(name), Some(content)) = (path.strip_prefix(&below), content) {
+            // Of etcd, `vnfm-etcd back` decides.
+            if name == "etcd.yaml" && disk.read(&manifest("etcd")).is_some() {
+                continue;
+            }
             disk.write(&format!("{to}/{name}"), content, 0o755);
         }
     }

@@ -59,11 +59,10 @@ pub(crate) fn create_system_objects(store: &mut Store) -> BTreeSet<Key> {
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "labels": { "component": "apiserver" } },
         "spec": { "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443 }] }, "status": { "loadBalancer": {} } });
     put("services", ("default", "kubernetes"), service);
-    put(
-        "configmaps",
-        ("kube-system", "kubeadm-config"),
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {} }),
-    );
+    for name in ["kubeadm-config", "kubelet-config"] {
+        let empty = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {} });
+        put("configmaps", ("kube-system", name), empty);
+    }
     put(
         "daemonsets.apps",
         ("kube-system", "kube-proxy"),

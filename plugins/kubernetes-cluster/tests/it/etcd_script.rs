@@ -6,6 +6,8 @@ use std::process::Output;
 
 const SCRIPT: &str = include_str!("../../src/vnfm-etcd.sh");
 const PASSPHRASE: &str = "a passphrase for the test";
+const OLD: &str = "registry.k8s.io/etcd:3.6.0-0";
+const NEW: &str = "registry.k8s.io/etcd:3.7.0-0";
 
 /// A control-plane node.
 struct Node(Root);
@@ -15,7 +17,7 @@ impl Node {
         let root = Root::new("vnfm-etcd");
         let data = root.path("var/lib/etcd");
         let manifest = format!(
-            "spec:\n  containers:\n  - command:\n    - etcd\n    - --data-dir={}\n    image: registry.k8s.io/etcd:3.6.0-0\n",
+            "spec:\n  containers:\n  - command:\n    - etcd\n    - --name=m1\n    - --data-dir={}\n    image: {OLD}\n",
             data.display()
         );
         for pod in ["etcd", "kube-apiserver"] {
@@ -27,10 +29,12 @@ impl Node {
         );
         root.write("var/lib/etcd/member/snap/db", "what etcd has");
         root.write("passphrase", &format!("{PASSPHRASE}\n"));
-        // `ctr run … etcdctl … snapshot save FILE` and `… etcdutl snapshot restore FILE … --data-dir FOLDER …`
+        root.write("members", "1, started, m1\n");
+        // `ctr run … etcdctl … member list`, `… etcdctl … snapshot save FILE` and `… etcdutl snapshot restore FILE … --data-dir FOLDER …`
         root.program(
             "ctr",
-            "while [ \"$1\" != snapshot ]; do shift; done\n\
+            "case \"$*\" in *'member list') exec cat \"${0%/*}/../members\" ;; esac\n\
+             while [ \"$1\" != snapshot ]; do shift; done\n\
              case $2 in\n\
              save) printf 'THE-CA-OF-THIS-CLUSTER and the data' >\"$3.part\"\n\
              { cat \"$3.part\"; printf %s \"$(sha256sum <\"$3.part\" | cut -c1-64)\" | xxd -r -p; } >\"$3\"; rm \"$3.part\" ;;\n\
@@ -169,4 +173,123 @@ fn a_static_pod_stops_when_its_process_has_ended() {
     assert_eq!(stuck.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&stuck.stderr).contains("etcd does not stop"));
     assert!(!node.0.is_there("bin/killed"), "etcd is never killed");
+}
+
+impl Node {
+    fn manifest(pod: &str) -> String {
+        format!("etc/kubernetes/manifests/{pod}.yaml")
+    }
+
+    /// A node with the copies of an upgrade, of which both static pods then have the new version and etcd other data.
+    fn upgraded(members: &str, image: &str) -> Self {
+        let node = Self::new();
+        node.0.write("members", members);
+        for pod in ["etcd", "kube-apiserver"] {
+            let old = node.read(&Self::manifest(pod));
+            let copy = format!("var/lib/vnfm/kubernetes/manifests/{pod}.yaml");
+            node.0.write(&copy, &old);
+        }
+        node.ok(&["copy"]);
+        for pod in ["etcd", "kube-apiserver"] {
+            let path = Self::manifest(pod);
+            let new = node.read(&path).replace(OLD, image) + "# new\n";
+            node.0.write(&path, &new);
+        }
+        node.0
+            .write("var/lib/etcd/member/snap/db", "what the new one has");
+        node.ok(&["copy"]);
+        node
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.0.path(path)).unwrap()
+    }
+
+    fn is_new(&self, pod: &str) -> bool {
+        self.read(&Self::manifest(pod)).ends_with("# new\n")
+    }
+
+    fn assert_back(&self) {
+        assert_eq!(self.data("member"), SAVED);
+        assert_eq!(self.data("vnfm-before"), "what the new one has");
+        for pod in ["etcd", "kube-apiserver"] {
+            assert!(!self.is_new(pod), "{pod}");
+            let stopped = format!("etc/kubernetes/vnfm-stopped/{pod}.yaml");
+            assert!(!self.0.is_there(&stopped), "{pod}");
+        }
+        for left in [
+            "etcd/vnfm-new",
+            "etcd/vnfm-away-upgrade",
+            "vnfm/kubernetes/etcd.db",
+        ] {
+            assert!(!self.0.is_there(&format!("var/lib/{left}")), "{left}");
+        }
+    }
+}
+
+const ONE: &str = "1, started, m1\n";
+const THREE: &str = "1, started, m1\n2, started, m2\n3, started, m3\n";
+
+#[test]
+fn the_only_member_of_an_etcd_that_was_upgraded_gets_its_data_back() {
+    let node = Node::upgraded(ONE, NEW);
+    for _ in 0..2 {
+        node.ok(&["back"]);
+        node.assert_back();
+    }
+}
+
+#[test]
+fn data_come_back_also_to_the_same_etcd_if_the_upgrade_was_applied() {
+    let node = Node::upgraded(ONE, OLD);
+    node.ok(&["back"]);
+    assert_eq!(node.data("member"), "what the new one has");
+    assert!(!node.is_new("etcd"));
+    let node = Node::upgraded(ONE, OLD);
+    node.ok(&["back", "applied"]);
+    node.assert_back();
+}
+
+#[test]
+fn one_member_of_three_gets_its_manifest_and_keeps_its_data() {
+    let node = Node::upgraded(THREE, NEW);
+    node.ok(&["back", "applied"]);
+    assert_eq!(node.data("member"), "what the new one has");
+    assert!(!node.is_new("etcd"));
+    assert!(
+        node.is_new("kube-apiserver"),
+        "vnfm-kubernetes puts it back"
+    );
+    assert!(!node.0.is_there("var/lib/vnfm/kubernetes/etcd.db"));
+}
+
+#[test]
+fn a_return_of_etcd_that_was_interrupted_is_completed() {
+    let node = Node::upgraded(ONE, NEW);
+    let kill = "kill -9 $PPID";
+    // After the old data are away, after the copied ones are in place, and after the first manifest.
+    let copied = node.0.path("var/lib/etcd/vnfm-new/member");
+    let first = format!(
+        "[ \"$1\" != '{}' ] || {{ {kill}; exit 1; }}; exec /bin/mv \"$@\"",
+        copied.display()
+    );
+    for (program, lines) in [("mv", &*first), ("touch", kill), ("cp", kill)] {
+        node.0.program(program, lines);
+        assert!(!node.run(&["back"]).status.success(), "{program}");
+        node.0
+            .program(program, &format!("exec /bin/{program} \"$@\""));
+    }
+    node.ok(&["back"]);
+    node.assert_back();
+}
+
+#[test]
+fn nothing_comes_back_without_a_copy() {
+    let node = Node::new();
+    node.ok(&["back", "applied"]);
+    assert_eq!(node.data("member"), "what etcd has");
+    // etcd of another party
+    std::fs::remove_file(node.0.path(&Node::manifest("etcd"))).unwrap();
+    node.ok(&["copy"]);
+    assert!(!node.0.is_there("var/lib/vnfm/kubernetes/etcd.db"));
 }

@@ -37,6 +37,8 @@ mod lab;
 #[cfg(test)]
 mod large;
 #[cfg(test)]
+mod node_groups;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod restores;
@@ -60,5 +62,7 @@ mod taken_back;
 mod trial;
 #[cfg(test)]
 mod upgrade;
+#[cfg(test)]
+mod upgrade_three;
 #[cfg(test)]
 mod workload;

@@ -4,10 +4,13 @@ use crate::engine_side::Kill;
 use crate::lab::Lab;
 use crate::upgrade::{NEW, OLD};
 use serde_json::json;
+use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
 
-/// The path of what kubeadm has recorded.
+/// The paths of what kubeadm has recorded: of the cluster, and of the kubelets.
 const RECORD: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+const KUBELETS: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
+const MEANWHILE: &str = "/api/v1/namespaces/meanwhile";
 
 impl Lab {
     /// What kubeadm has recorded.
@@ -19,11 +22,31 @@ impl Lab {
         self.text("m1", "/etc/kubernetes/manifests/kube-apiserver.yaml")
     }
 
-    fn assert_taken_back(&self) {
-        let (manifest, record) = (self.manifest(), self.record());
+    pub(crate) fn etcd_manifest(&self, host: &str) -> String {
+        self.text(host, "/etc/kubernetes/manifests/etcd.yaml")
+    }
+
+    /// Checks that the first control-plane node and the records have the old version, and that no copy of etcd is left.
+    pub(crate) fn assert_taken_back(&self) {
+        let (manifest, etcd) = (self.manifest(), self.etcd_manifest("m1"));
         assert!(manifest.contains(OLD), "{manifest}");
-        assert!(record.contains(OLD) && !record.contains(NEW), "{record}");
+        assert!(etcd.contains("etcd:3.6."), "{etcd}");
+        let kubelets = self.cluster().object(KUBELETS).unwrap().to_string();
+        for record in [self.record(), kubelets] {
+            assert!(record.contains(OLD) && !record.contains(NEW), "{record}");
+        }
         assert_ne!(self.text("m1", "/usr/bin/kubeadm"), NEW);
+        assert_eq!(self.text("m1", "/var/lib/vnfm/kubernetes/etcd.db"), "");
+    }
+
+    /// Writes something to the cluster.
+    pub(crate) fn write(&self) {
+        self.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "meanwhile" } }));
+    }
+
+    /// Whether the cluster has what [`Lab::write`] has written.
+    pub(crate) fn has_written(&self) -> bool {
+        self.cluster().object(MEANWHILE).is_some()
     }
 
     /// The number of the last call of a program on a host that began with these words.
@@ -63,7 +86,7 @@ async fn an_apply_that_failed_after_it_recorded_the_version_runs_again() {
         let lab = Lab::with_archives().await;
         lab.fail("m1: kubeadm upgrade apply");
         if !is_taken_back {
-            lab.fail("m1: sh /run/vnfm/vnfm-kubernetes manifests");
+            lab.fail("m1: sh /run/vnfm/vnfm-etcd back");
         }
         lab.upgrade().await.unwrap_err();
         assert_eq!(lab.record().contains(OLD), is_taken_back);
@@ -90,7 +113,7 @@ async fn a_record_without_its_manifests_is_not_an_upgrade() {
 async fn a_rollback_puts_back_what_kubeadm_has_recorded() {
     let lab = Lab::with_archives().await;
     lab.fail("m1: kubeadm upgrade apply");
-    lab.fail("m1: sh /run/vnfm/vnfm-kubernetes manifests");
+    lab.fail("m1: sh /run/vnfm/vnfm-etcd back");
     lab.upgrade().await.unwrap_err();
     assert!(lab.record().contains(NEW), "{}", lab.record());
     lab.undo_upgrade().await.unwrap();
@@ -152,4 +175,69 @@ async fn a_rollback_waits_for_the_package_manager_of_a_killed_attempt() {
     );
     assert!(ended < back, "{ended} {back}");
     lab.assert_taken_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_that_is_applied_can_go_back_until_a_worker_begins() {
+    let lab = Lab::with_archives().await;
+    lab.fail("m1: systemctl restart kubelet");
+    lab.upgrade().await.unwrap_err();
+    assert!(lab.manifest().contains(NEW) && lab.etcd_manifest("m1").contains("etcd:3.7."));
+    lab.write();
+    lab.undo_upgrade().await.unwrap();
+    lab.assert_taken_back();
+    assert_eq!(lab.kubelets(), [OLD; 3]);
+    assert_eq!(lab.usable_nodes(), ["m1", "w1", "w2"]);
+    assert!(!lab.has_written(), "the only member has its old data");
+    assert_eq!(lab.books.violations(), [""; 0]);
+    lab.forget_checkpoints();
+    lab.upgrade().await.unwrap();
+    lab.assert_upgraded();
+    assert_eq!(lab.count("m1", "kubeadm upgrade apply"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_patch_of_the_same_etcd_is_taken_back_with_its_data() {
+    let lab = Lab::with_repository().await;
+    let params = json!({ "cluster_action": "upgrade", "kubernetes_version": "1.36.3" });
+    lab.fail("m1: systemctl restart kubelet");
+    lab.hook("operate_end", params.clone()).await.unwrap_err();
+    lab.write();
+    let mut undo = lab.hook_request("operate_end", &params);
+    undo.undo = true;
+    lab.run(undo, None).await.unwrap().unwrap();
+    lab.assert_taken_back();
+    assert!(
+        !lab.has_written(),
+        "kube-proxy and CoreDNS are of the old version, too"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_way_back_that_was_interrupted_is_completed() {
+    let kills = (1..60).step_by(6).map(Kill::Before);
+    let kills = kills.chain((4..60).step_by(6).map(Kill::After));
+    let killed = join_all_limited(8, kills.map(crash_of_undo)).await;
+    let reached = killed.iter().filter(|killed| **killed).count();
+    assert!(
+        reached > 5 && reached < killed.len(),
+        "{reached} of {}",
+        killed.len()
+    );
+}
+
+async fn crash_of_undo(kill: Kill) -> bool {
+    let lab = Lab::with_archives().await;
+    lab.fail("m1: systemctl restart kubelet");
+    lab.upgrade().await.unwrap_err();
+    let mut undo = lab.hook_request("change_current_package_end", &json!({}));
+    undo.undo = true;
+    let ended = lab.run(undo, Some(kill)).await;
+    lab.undo_upgrade()
+        .await
+        .unwrap_or_else(|error| panic!("after {kill:?}: {error}"));
+    lab.assert_taken_back();
+    assert_eq!(lab.usable_nodes(), ["m1", "w1", "w2"], "{kill:?}");
+    assert_eq!(lab.books.violations(), [""; 0], "{kill:?}");
+    ended.is_none()
 }
