@@ -107,7 +107,10 @@ fn package(folder: &Path, kuryr: &Path) -> String {
 fn with_kuryr(request: &Value) -> Value {
     let text = request.to_string().replace("@LB_PROVIDER@", "nfvtest");
     let mut request: Value = serde_json::from_str(&text).unwrap();
+    // One control-plane node at its own address: the cloud's load balancers forward nothing.
+    request["instantiationLevelId"] = json!("single");
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
+    installation["control_plane_endpoint"] = Value::Null;
     installation["addons"] = json!([
         {"name": "kuryr-definitions", "manifest": "Files/kubernetes/addons/kuryr-definitions.yaml"},
         {"name": "kuryr", "manifest": "Files/kubernetes/addons/kuryr.yaml", "cloud": {

@@ -18,6 +18,7 @@ pub mod contracts;
 pub mod crash_points;
 pub mod demo;
 pub mod faulty_store;
+pub mod forwarder;
 pub mod helm_cluster;
 pub mod host;
 pub mod imports;
