@@ -35,7 +35,14 @@ fn a_control_plane_behind_octavia_is_healed_and_scaled() {
     let testbed = real.testbed();
     let (_, request) = testbed.create_a(SAMPLE);
     let op = testbed.instantiate(VNF_A, &without_addons(&request));
-    let balancer = until("the load balancer has members", LONG, || {
+    let balancer = until("the load balancer has a member", LONG, || {
+        let path = format!("/vnflcm/v2/vnf_lcm_op_occs/{op}");
+        let occurrence = testbed.server.get(&path);
+        let runs = ["STARTING", "PROCESSING"].map(Value::from);
+        assert!(
+            runs.contains(&occurrence["operationState"]),
+            "{occurrence:#}"
+        );
         Balancer::find(&real.cloud())
     });
     let forwarder = Forwarder::follow(real.cloud(), &balancer);

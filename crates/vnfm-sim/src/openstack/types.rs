@@ -217,10 +217,8 @@ const TYPES: [ResourceType; 26] = [
     },
     ResourceType {
         name: "OS::Octavia::LoadBalancer",
-        required: &[],
+        required: &["vip_subnet"],
         optional: &[
-            "vip_network",
-            "vip_subnet",
             "name",
             "description",
             "vip_address",
