@@ -10,6 +10,7 @@
 //! stack/      starts the real neighbours; `cargo xtask stack` calls it
 //! ```
 
+pub mod bare_machines;
 pub mod bundles;
 pub mod cloud;
 pub mod cloud_contract;
