@@ -1,6 +1,7 @@
 //! Services of a real cluster of VNF-A get load balancers of the real cloud by Kuryr, whose controller logs in with the
-//! credential that the VNFM created for it. A termination leaves nothing of that.
+//! credential that the VNFM created for it: that of VNF-B follows its pods. A termination leaves nothing of that.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,12 +11,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use serde_json::{Value, json};
 use vnfm_tests::cloud::Cloud;
-use vnfm_tests::cluster_access::ClusterShell;
+use vnfm_tests::cluster_access::{ClusterShell, b_namespace};
 use vnfm_tests::live::{optional_neighbour, skip};
 use vnfm_tests::programs::until;
 use vnfm_tests::real::Real;
-use vnfm_tests::sources::root;
-use vnfm_tests::testbed::VNF_A;
+use vnfm_tests::sources::{copy, root};
+use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
 
 const SAMPLE: &str = "vnf-a-cloud-integration";
 /// How long a load balancer may take.
@@ -35,7 +36,7 @@ impl Drop for Controller {
 }
 
 #[test]
-fn a_service_has_a_load_balancer_and_a_termination_leaves_none() {
+fn vnf_b_has_a_load_balancer_that_follows_its_pods_and_terminations_leave_none() {
     let Some(real) = Real::find() else { return };
     let Some(kuryr) = optional_neighbour("VNFM_LIVE_KURYR") else {
         return;
@@ -49,34 +50,58 @@ fn a_service_has_a_load_balancer_and_a_termination_leaves_none() {
     let (id, request) = testbed.create_a(&package(folder.path(), &kuryr));
     let op = testbed.instantiate(VNF_A, &with_kuryr(&request));
     testbed.wait_for_state(&op, "COMPLETED");
-    testbed.assert_a_up(3);
+    let vim = testbed.assert_a_up(3);
     let cluster = ClusterShell::connect(&testbed);
     let _controller = start(&kuryr, &cluster, folder.path());
 
     let tag = format!("vnf-{id}");
-    apply_service(&cluster, "web");
-    until("the load balancer has its member", BALANCED, || {
-        balancer_with_member(&real.cloud(), &tag, "web")
-    });
-    cluster.kubectl("delete service web").unwrap();
-    until("the load balancer is gone", BALANCED, || {
-        balancer_of(&real.cloud(), &tag, "web")
-            .is_none()
-            .then_some(())
-    });
+    run_b(&testbed, folder.path(), &vim);
+    let service = format!("{}/web", b_namespace(&testbed));
+    let follows = |pods: usize| {
+        until("the members are the pods of VNF-B", BALANCED, || {
+            let members = members_of(&real.cloud(), &tag, &service)?;
+            let all = pods_of(&cluster, &b_namespace(&testbed));
+            (all.len() == pods && members == all).then_some(())
+        });
+    };
+    follows(2);
+    assert_served_at_a_floating_ip(&real.cloud(), &cluster, &b_namespace(&testbed));
+    for (way, pods) in [("--out", 3), ("--in", 2)] {
+        let scale = ["vnf", "scale", VNF_B, "--aspect", "web", way];
+        let begun = testbed.server.ctl(&scale);
+        let op = begun["vnfLcmOpOccId"].as_str().unwrap();
+        testbed.wait_for_state(op, "COMPLETED");
+        follows(pods);
+    }
+    testbed.terminate_and_delete(VNF_B);
+    assert_eq!(balancer_of(&real.cloud(), &tag, &service), None);
+    assert_eq!(floating_ips(&real.cloud()), Vec::<Value>::new());
 
     apply_service(&cluster, "kept");
-    until("the second load balancer", BALANCED, || {
-        balancer_with_member(&real.cloud(), &tag, "kept")
-    });
+    until(
+        "the load balancer of a Service that stays",
+        BALANCED,
+        || members_of(&real.cloud(), &tag, "default/kept"),
+    );
     testbed.terminate_and_delete(VNF_A);
     assert_eq!(balancers(&real.cloud(), &tag), Vec::<Value>::new());
-    let addresses = real
-        .cloud()
-        .list("network", "/v2.0/floatingips", "floatingips");
-    assert_eq!(addresses, Vec::<Value>::new());
+    assert_eq!(floating_ips(&real.cloud()), Vec::<Value>::new());
     testbed.finish();
     real.wait_until_clean();
+}
+
+/// Instantiates VNF-B with a Service of type LoadBalancer, which is ready when it has an address.
+fn run_b(testbed: &Testbed, folder: &Path, vim: &str) {
+    let package = copy("vnf-b-cnf", folder);
+    let service = package.join("Files/kubernetes/service.yaml");
+    let text = fs::read_to_string(&service).unwrap();
+    assert!(text.contains("type: ClusterIP"), "{text}");
+    fs::write(
+        service,
+        text.replace("type: ClusterIP", "type: LoadBalancer"),
+    )
+    .unwrap();
+    testbed.instantiate_b_from(package.to_str().unwrap(), vim);
 }
 
 /// The sample with Kuryr's definitions and the login as add-ons.
@@ -107,7 +132,10 @@ fn package(folder: &Path, kuryr: &Path) -> String {
 fn with_kuryr(request: &Value) -> Value {
     let text = request.to_string().replace("@LB_PROVIDER@", "nfvtest");
     let mut request: Value = serde_json::from_str(&text).unwrap();
+    // One control-plane node at its own address: the cloud's load balancers forward nothing.
+    request["instantiationLevelId"] = json!("single");
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
+    installation["control_plane_endpoint"] = Value::Null;
     installation["addons"] = json!([
         {"name": "kuryr-definitions", "manifest": "Files/kubernetes/addons/kuryr-definitions.yaml"},
         {"name": "kuryr", "manifest": "Files/kubernetes/addons/kuryr.yaml", "cloud": {
@@ -197,22 +225,47 @@ fn balancers(cloud: &Cloud, tag: &str) -> Vec<Value> {
     cloud.list("load-balancer", &path, "loadbalancers")
 }
 
-/// That of a Service; Kuryr creates one for the cluster's DNS, too.
+/// That of a Service, as `NAMESPACE/NAME`; Kuryr creates one for the cluster's DNS, too.
 fn balancer_of(cloud: &Cloud, tag: &str, service: &str) -> Option<Value> {
-    let name = format!("default/{service}");
     let mut all = balancers(cloud, tag).into_iter();
-    all.find(|balancer| balancer["name"] == name.as_str())
+    all.find(|balancer| balancer["name"] == service)
 }
 
-fn balancer_with_member(cloud: &Cloud, tag: &str, service: &str) -> Option<()> {
+/// Addresses and ports of the members; `None` until there is one.
+fn members_of(cloud: &Cloud, tag: &str, service: &str) -> Option<BTreeSet<String>> {
     let balancer = balancer_of(cloud, tag, service)?;
     let pool = balancer["pools"][0]["id"].as_str()?;
     let path = format!("/v2.0/lbaas/pools/{pool}/members");
     let members = cloud.list("load-balancer", &path, "members");
-    let member = members.first()?;
-    assert_eq!(
-        (&member["address"], &member["protocol_port"]),
-        (&json!("10.244.9.9"), &json!(8080))
-    );
-    Some(())
+    let found = members.iter().map(|member| {
+        let address = member["address"].as_str().unwrap();
+        format!("{address}:{}", member["protocol_port"])
+    });
+    let found: BTreeSet<_> = found.collect();
+    assert_eq!(found.len(), members.len(), "none twice: {members:#?}");
+    (!found.is_empty()).then_some(found)
+}
+
+/// Addresses of the pods of VNF-B that are not terminating, with their port.
+fn pods_of(cluster: &ClusterShell, namespace: &str) -> BTreeSet<String> {
+    let pods = cluster.kubectl(&format!("-n {namespace} get pods -o json"));
+    let pods: Value = serde_json::from_str(&pods.unwrap()).unwrap();
+    let pods = pods["items"].as_array().unwrap().iter();
+    let pods = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    let addresses = pods.filter_map(|pod| pod["status"]["podIP"].as_str());
+    addresses.map(|address| format!("{address}:8080")).collect()
+}
+
+/// The Service of VNF-B shows a floating IP that the cloud has.
+fn assert_served_at_a_floating_ip(cloud: &Cloud, cluster: &ClusterShell, namespace: &str) {
+    let service = cluster.kubectl(&format!("-n {namespace} get service web -o json"));
+    let service: Value = serde_json::from_str(&service.unwrap()).unwrap();
+    let shown = &service["status"]["loadBalancer"]["ingress"][0]["ip"];
+    let all = floating_ips(cloud);
+    let found = all.iter().any(|one| one["floating_ip_address"] == *shown);
+    assert!(shown.is_string() && found, "{shown} is none of {all:#?}");
+}
+
+fn floating_ips(cloud: &Cloud) -> Vec<Value> {
+    cloud.list("network", "/v2.0/floatingips", "floatingips")
 }

@@ -5,6 +5,7 @@
 
 mod bundles;
 mod charts;
+mod cloud_load_balancer;
 mod cluster_actions;
 mod cluster_crashes;
 mod cluster_upgrades;

@@ -32,10 +32,22 @@ pub struct Site {
 }
 
 impl Site {
-    /// Creates a bundle, installs it into empty folders, and starts the installed server for this cloud.
+    /// Creates a bundle with both packages, installs it into empty folders, and starts the installed server for this cloud.
     pub fn install(folder: TempDir, clouds: &Path, ssh_port: u64) -> Self {
+        let samples = sources::root().join("vnfd-samples");
+        let packages = [SAMPLE_A, SAMPLE_B].map(|sample| samples.join(sample));
+        let register = |server, folder| Testbed::with(server, folder, clouds, ssh_port);
+        Self::install_packages_of(folder, &packages, register)
+    }
+
+    /// The same, with these packages; `register` gives the installed server its VIM.
+    pub fn install_packages_of(
+        folder: TempDir,
+        packages: &[PathBuf],
+        register: impl FnOnce(Server, TempDir) -> Testbed,
+    ) -> Self {
         let path = |name: &str| folder.path().join(name);
-        let (bundle, trust) = create(&path("vendor"));
+        let (bundle, trust) = create(&path("vendor"), packages);
         let (bin, plugins, images) = (path("bin"), path("data/plugins"), path("images"));
         let mut install = vec!["bundle", "install", text(&bundle), "--trust", text(&trust)];
         let only = ["binary", "plugin", "image"];
@@ -48,7 +60,7 @@ impl Site {
         let executable = bin.join("vnfm-server");
         let server = Server::start_installed(&executable, folder.path(), "info", runner.as_deref());
         let mut site = Self {
-            testbed: Testbed::with(server, folder, clouds, ssh_port),
+            testbed: register(server, folder),
             packages: BTreeMap::new(),
             bundle,
             trust,
@@ -64,6 +76,11 @@ impl Site {
             .map(|row| (named(row, "name"), named(row, "where")))
             .collect();
         site
+    }
+
+    /// The id of the onboarded package of VNF-A.
+    pub fn package_a(&self) -> &str {
+        &self.packages[SAMPLE_A]
     }
 
     /// Installs the packages of the bundle; the rows of the result.
@@ -82,31 +99,37 @@ impl Site {
         let (_, request) = testbed.create_a_from(&self.packages[SAMPLE_A], SAMPLE_A);
         testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
         let cluster = testbed.assert_a_up(3);
-        let request = testbed.create_b_from(&self.packages[SAMPLE_B], &cluster);
-        testbed.wait_for_state(&testbed.instantiate(VNF_B, &request), "COMPLETED");
-        testbed.assert_b_up();
+        self.run_b(&cluster);
         testbed.terminate_and_delete(VNF_B);
         testbed.terminate_and_delete(VNF_A);
         testbed.finish();
     }
+
+    /// Instantiates VNF-B on the cluster of VNF-A.
+    pub fn run_b(&self, cluster: &str) {
+        let request = self
+            .testbed
+            .create_b_from(&self.packages[SAMPLE_B], cluster);
+        let op = self.testbed.instantiate(VNF_B, &request);
+        self.testbed.wait_for_state(&op, "COMPLETED");
+        self.testbed.assert_b_up();
+    }
 }
 
-/// Creates a bundle in `folder`; its path, and that of the signer's certificate.
-fn create(folder: &Path) -> (PathBuf, PathBuf) {
+/// Creates a bundle in `folder` with these packages; its path, and that of the signer's certificate.
+fn create(folder: &Path, packages: &[PathBuf]) -> (PathBuf, PathBuf) {
     fs::create_dir_all(folder).unwrap();
     let signer = rcgen::generate_simple_self_signed(vec!["vendor.example".to_owned()]).unwrap();
     let (key, cert) = (folder.join("key.pem"), folder.join("cert.pem"));
     fs::write(&key, signer.signing_key.serialize_pem()).unwrap();
     fs::write(&cert, signer.cert.pem()).unwrap();
     let image = image(&folder.join("web"));
-    let samples = sources::root().join("vnfd-samples");
-    let contents = [
+    let mut contents = vec![
         ("--binary", program("vnfm-server")),
         ("--plugin", program("libkubernetes_cluster.so")),
         ("--image", image),
-        ("--package", samples.join(SAMPLE_A)),
-        ("--package", samples.join(SAMPLE_B)),
     ];
+    contents.extend(packages.iter().map(|path| ("--package", path.clone())));
     let bundle = folder.join("site.bundle");
     let mut create = vec!["bundle", "create", text(&bundle)];
     create.extend(contents.iter().flat_map(|(flag, path)| [*flag, text(path)]));
@@ -139,7 +162,7 @@ fn image(folder: &Path) -> PathBuf {
 }
 
 /// Runs `vnfmctl` without a server.
-fn vnfmctl(words: &[&str]) {
+pub fn vnfmctl(words: &[&str]) {
     let output = Command::new(program("vnfmctl"))
         .args(words)
         .output()

@@ -140,6 +140,12 @@ impl Cloud {
         self.network_named("provider")
     }
 
+    /// The id of the subnet of that network.
+    pub fn subnet(&self) -> String {
+        let found = self.list("network", "/v2.0/networks?name=provider", "networks");
+        found[0]["subnets"][0].as_str().unwrap().to_owned()
+    }
+
     /// The id of a network.
     pub fn network_named(&self, name: &str) -> String {
         let path = format!("/v2.0/networks?name={name}");

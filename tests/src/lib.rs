@@ -10,6 +10,7 @@
 //! stack/      starts the real neighbours; `cargo xtask stack` calls it
 //! ```
 
+pub mod bare_machines;
 pub mod bundles;
 pub mod cloud;
 pub mod cloud_contract;
@@ -18,6 +19,7 @@ pub mod contracts;
 pub mod crash_points;
 pub mod demo;
 pub mod faulty_store;
+pub mod forwarder;
 pub mod helm_cluster;
 pub mod host;
 pub mod imports;

@@ -157,6 +157,9 @@ impl Testbed {
                 json!(Cloud::login(&self.cloud).network()),
             ));
         }
+        if text.contains("@SUBNET_ID@") {
+            values.push(("\"@SUBNET_ID@\"", json!(Cloud::login(&self.cloud).subnet())));
+        }
         let filled = values.iter().fold(text, |text, (name, value)| {
             text.replace(name, &value.to_string())
         });

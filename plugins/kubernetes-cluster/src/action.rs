@@ -264,7 +264,7 @@ async fn plan<P>(
     request: &HookRequest<P>,
     installation: &Installation,
 ) -> Result<Plan, DriverError> {
-    Plan::new(request, installation, &cx.artifacts().await?)
+    Plan::of(cx, request, installation).await
 }
 
 /// Shows versions, clocks, members of etcd, certificates and the software of nodes.

@@ -9,6 +9,7 @@
 //! by which the VNFM deletes it at the end: Kuryr by `resource_tags`, which is set here, cloud-provider-openstack and Cinder
 //! CSI by `--cluster-name`, which the manifest takes from `${CLOUD_TAG}`.
 
+use crate::outputs::{output_of, text_of};
 use crate::params::{AddOn, Cloud, CloudFormat, Scalar};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
@@ -67,16 +68,8 @@ pub(crate) async fn values(
 impl Cloud {
     fn uses_outputs(&self) -> bool {
         let mut values = self.sections.values().flat_map(BTreeMap::values);
-        values.any(|value| output_of(value).is_some())
+        values.any(|value| matches!(value, Scalar::Text(text) if output_of(text).is_some()))
     }
-}
-
-/// The name of the output that a value is, as `${output.NAME}`.
-fn output_of(value: &Scalar) -> Option<&str> {
-    let Scalar::Text(text) = value else {
-        return None;
-    };
-    text.strip_prefix("${output.")?.strip_suffix('}')
 }
 
 fn render(cloud: &Cloud, login: &Credential, outputs: &Object) -> Result<String, String> {
@@ -107,26 +100,14 @@ fn render(cloud: &Cloud, login: &Credential, outputs: &Object) -> Result<String,
 
 /// The text of a value of the request.
 fn resolved(value: &Scalar, outputs: &Object) -> Result<String, String> {
-    let Some(output) = output_of(value) else {
-        return Ok(match value {
-            Scalar::Bool(yes) => yes.to_string(),
-            Scalar::Integer(number) => number.to_string(),
-            Scalar::Text(text) => text.clone(),
-        });
-    };
-    match outputs.get(output) {
-        Some(serde_json::Value::String(text)) => Ok(text.clone()),
-        Some(value @ (serde_json::Value::Number(_) | serde_json::Value::Bool(_))) => {
-            Ok(value.to_string())
-        }
-        _ => {
-            let known: Vec<_> = outputs.keys().map(String::as_str).collect();
-            Err(format!(
-                "the stack has no output `{output}` with one value; its outputs are {}",
-                known.join(", ")
-            ))
-        }
-    }
+    Ok(match value {
+        Scalar::Bool(yes) => yes.to_string(),
+        Scalar::Integer(number) => number.to_string(),
+        Scalar::Text(text) => match output_of(text) {
+            Some(name) => text_of(outputs, name)?,
+            None => text.clone(),
+        },
+    })
 }
 
 /// Refuses names that would end a line or a section.

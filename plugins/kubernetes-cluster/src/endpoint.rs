@@ -5,10 +5,15 @@
 //! | none | nothing: the address is the only node's own |
 //! | `haproxy_keepalived` | keepalived gives the address to one node; HAProxy there forwards to a Ready API server |
 //! | `kube_vip` | a static pod, which gives the address to one node |
-//! | `external` | nothing: the operator's load balancer has the address |
+//! | `external` | nothing: a load balancer of the operator or of the stack has the address |
+//!
+//! An address can be an output of the stack. `instantiate_start` runs before there is a stack, and leaves such an address unchecked;
+//! every other hook reads it from the stack.
 
 use crate::node::{API_PORT, bad};
+use crate::outputs::{output_of, text_of};
 use crate::params::{ControlPlaneEndpoint, EndpointProvider, Installation};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -81,13 +86,14 @@ impl Endpoint {
     pub(crate) fn shared(wanted: &ControlPlaneEndpoint) -> Result<Self, DriverError> {
         let refused = |what: &str| Err(bad(format!("`control_plane_endpoint.{what}")));
         let is_external = wanted.provider == EndpointProvider::External;
-        let is_ip = |text: &str| text.parse::<IpAddr>().is_ok();
-        let is_usable = is_ip(&wanted.address) || (is_external && is_host_name(&wanted.address));
+        let is_known_later = |text: &str| is_ip(text) || output_of(text).is_some();
+        let is_usable =
+            is_known_later(&wanted.address) || (is_external && is_host_name(&wanted.address));
         if !is_usable {
             return refused("address` is not an IP address");
         }
         let external = wanted.external_address.as_ref().unwrap_or(&wanted.address);
-        if !is_ip(external) && !is_host_name(external) {
+        if !is_known_later(external) && !is_host_name(external) {
             return refused("external_address` is neither an IP address nor a host name");
         }
         let interface = wanted.interface.clone();
@@ -136,6 +142,57 @@ impl Endpoint {
     pub(crate) fn is_kube_vip(&self) -> bool {
         matches!(self.provider, Provider::KubeVip { .. })
     }
+}
+
+/// The installation with the addresses of its endpoint that are outputs of the stack.
+///
+/// # Errors
+///
+/// `bad-parameters` for an output that the stack does not have, or that is no address; the VIM's, if it does not give the outputs.
+pub(crate) async fn with_outputs<'a>(
+    cx: &HookContext,
+    installation: &'a Installation,
+) -> Result<Cow<'a, Installation>, DriverError> {
+    let endpoint = installation.control_plane_endpoint.as_ref();
+    if !endpoint.is_some_and(ControlPlaneEndpoint::names_outputs) {
+        return Ok(Cow::Borrowed(installation));
+    }
+    let outputs = cx.outputs().await?;
+    let mut installation = installation.clone();
+    let endpoint = installation.control_plane_endpoint.as_mut();
+    for (member, address) in endpoint.into_iter().flat_map(ControlPlaneEndpoint::outputs) {
+        let name = output_of(address).unwrap_or_default().to_owned();
+        let refused = |what| bad(format!("`control_plane_endpoint.{member}`: {what}"));
+        let text = text_of(&outputs, &name).map_err(refused)?;
+        if !is_ip(&text) && !is_host_name(&text) {
+            return Err(refused(format!(
+                "the output `{name}` is `{text}`, which is not an address"
+            )));
+        }
+        *address = text;
+    }
+    Ok(Cow::Owned(installation))
+}
+
+impl ControlPlaneEndpoint {
+    fn names_outputs(&self) -> bool {
+        let addresses = [Some(&self.address), self.external_address.as_ref()];
+        let mut addresses = addresses.into_iter().flatten();
+        addresses.any(|address| output_of(address).is_some())
+    }
+
+    /// The addresses that are outputs of the stack, with the names of their members.
+    fn outputs(&mut self) -> impl Iterator<Item = (&'static str, &mut String)> {
+        let address = Some(("address", &mut self.address));
+        let outside = self.external_address.as_mut();
+        let outside = outside.map(|address| ("external_address", address));
+        let all = [address, outside].into_iter().flatten();
+        all.filter(|(_, address)| output_of(address).is_some())
+    }
+}
+
+fn is_ip(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
 }
 
 fn is_host_name(text: &str) -> bool {

@@ -45,6 +45,7 @@ mod logins;
 mod machine;
 mod members;
 mod node;
+mod outputs;
 mod ownership;
 pub mod params;
 mod patch;
@@ -129,9 +130,8 @@ impl KubernetesCluster {
         cx: HookContext,
         request: HookRequest<InstantiateParams>,
     ) -> Result<Effects, DriverError> {
-        let artifacts = cx.artifacts().await?;
         let installation = &request.additional_params.k8s_cluster_installation_param;
-        let plan = Plan::new(&request, installation, &artifacts)?;
+        let plan = Plan::of(&cx, &request, installation).await?;
         plan.check()?;
         for name in plan.ignored() {
             cx.warn(&format!("unknown parameter `{name}` is ignored"));

@@ -223,9 +223,10 @@ pub struct ControlPlaneEndpoint {
     /// What serves the address.
     #[serde(default)]
     pub provider: EndpointProvider,
-    /// An IP address on the nodes' network that no host has; for `external` also a host name.
+    /// An IP address on the nodes' network that no host has; for `external` also a host name; `${output.NAME}` is an output of
+    /// the stack.
     pub address: String,
-    /// The address that outside clients use instead, such as a floating IP.
+    /// The address that outside clients use instead, such as a floating IP; `${output.NAME}` is an output of the stack.
     pub external_address: Option<String>,
     /// Port of the address; if absent, 16443 for `haproxy_keepalived`, else 6443.
     #[schemars(range(min = 1))]
@@ -249,7 +250,7 @@ pub enum EndpointProvider {
     HaproxyKeepalived,
     /// kube-vip as a static pod on each control-plane node.
     KubeVip,
-    /// A load balancer that the operator provides; it forwards to port 6443 of the control-plane nodes.
+    /// A load balancer that the operator or the stack provides; it forwards to port 6443 of the control-plane nodes.
     External,
 }
 

@@ -1,7 +1,7 @@
 //! The target cluster: the role, node name and addresses of each server.
 
 use crate::addon_check;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{self, Endpoint};
 use crate::node::{bad, with_port};
 use crate::params::{AddOn, ExternalEtcd, Installation, NodeSoftware, Proxy, SmokeTest};
 use crate::preflight::{check_ranges, check_size};
@@ -57,12 +57,26 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Plans the cluster from the request, the package's files, and the outputs of the stack that the request names.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Plan::new`] and [`endpoint::with_outputs`].
+    pub(crate) async fn of<P>(
+        cx: &HookContext,
+        request: &HookRequest<P>,
+        installation: &Installation,
+    ) -> Result<Self, DriverError> {
+        let installation = endpoint::with_outputs(cx, installation).await?;
+        Self::new(request, &installation, &cx.artifacts().await?)
+    }
+
     /// Plans the cluster from the request and the package's files.
     ///
     /// # Errors
     ///
     /// If a role has no server, an address is missing, or the package lacks a file that is needed.
-    pub(crate) fn new<P>(
+    fn new<P>(
         request: &HookRequest<P>,
         installation: &Installation,
         artifacts: &[String],

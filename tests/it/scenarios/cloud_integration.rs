@@ -1,6 +1,6 @@
 //! A cluster that uses its cloud: the stack's outputs reach the hook, and the cloud controller manager has a login of its own.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use vnfm_tests::testbed::VNF_A;
 
 use super::testbed;
@@ -12,7 +12,11 @@ fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
     let (sim, testbed) = testbed(&[], "info");
     let (_, request) = testbed.create_a(SAMPLE);
     let request = request.to_string().replace("@LB_PROVIDER@", "amphora");
-    let request: Value = serde_json::from_str(&request).unwrap();
+    let mut request: Value = serde_json::from_str(&request).unwrap();
+    // The simulated load balancer has no address.
+    request["instantiationLevelId"] = json!("single");
+    let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
+    installation["control_plane_endpoint"] = Value::Null;
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
     let shown = testbed.server.ctl(&["vnf", "show", VNF_A]);
     assert_eq!(

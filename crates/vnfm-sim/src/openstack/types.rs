@@ -63,7 +63,7 @@ impl ResourceType {
     }
 }
 
-const TYPES: [ResourceType; 22] = [
+const TYPES: [ResourceType; 26] = [
     ResourceType {
         name: "OS::Nova::Server",
         required: &["flavor"],
@@ -226,6 +226,26 @@ const TYPES: [ResourceType; 22] = [
             "flavor",
             "tags",
         ],
+    },
+    ResourceType {
+        name: "OS::Octavia::Listener",
+        required: &["protocol", "protocol_port"],
+        optional: &["loadbalancer", "default_pool", "name", "description"],
+    },
+    ResourceType {
+        name: "OS::Octavia::Pool",
+        required: &["protocol", "lb_algorithm"],
+        optional: &["listener", "loadbalancer", "name", "description"],
+    },
+    ResourceType {
+        name: "OS::Octavia::HealthMonitor",
+        required: &["pool", "type", "delay", "timeout", "max_retries"],
+        optional: &["http_method", "url_path", "expected_codes"],
+    },
+    ResourceType {
+        name: "OS::Octavia::PoolMember",
+        required: &["pool", "address", "protocol_port"],
+        optional: &["name", "subnet", "weight"],
     },
     ResourceType {
         name: "OS::Cinder::Volume",

@@ -212,11 +212,14 @@ async fn an_output_that_the_stack_lacks_is_named() {
     lab.package
         .insert("addons/cloud.yaml".to_owned(), CLOUD.into());
     lab.boot_all().await;
-    let cloud = json!({ "format": "kuryr-kubernetes", "sections": { "neutron_defaults": { "pod_subnet": "${output.pods}" } } });
+    let cloud = json!({ "format": "kuryr-kubernetes", "sections": { "neutron_defaults": { "pod_subnet": "${output.pod_subnet}" } } });
     let addons = json!([{ "name": "kuryr", "manifest": "addons/cloud.yaml", "cloud": cloud }]);
     let error = install(&lab, &json!({ "addons": addons }))
         .await
         .unwrap_err();
     assert_eq!(error.name(), "addon-invalid");
-    assert!(error.to_string().contains("no output `pods`"), "{error}");
+    assert!(
+        error.to_string().contains("no output `pod_subnet`"),
+        "{error}"
+    );
 }

@@ -4,6 +4,7 @@ use crate::engine_side::Kill;
 use crate::lab::{Lab, VIP};
 use crate::shared_lab::{FIVE, THREE, last_byte};
 use serde_json::{Value, json};
+use vnfm_core::ports::HookRequest;
 use vnfm_sim::faults::{Fault, Rule, When};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,6 +47,92 @@ async fn an_external_address_needs_nothing_on_the_nodes() {
     assert_eq!(vim.interface_info["endpoint"], "https://203.0.113.7:16443");
     assert_eq!(lab.text("m1", "/etc/haproxy/haproxy.cfg"), "");
     assert_eq!(lab.count("m1", "dpkg"), 0);
+}
+
+/// The request with a load balancer whose address is this output of the stack.
+fn behind(output: &str, mut request: HookRequest) -> HookRequest {
+    let installation = &mut request.additional_params["k8s_cluster_installation_param"];
+    let address = format!("${{output.{output}}}");
+    installation["control_plane_endpoint"] =
+        json!({ "provider": "external", "address": address, "port": 16443 });
+    request
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_balancer_of_the_stack_gives_its_address_to_every_hook() {
+    let lab = Lab::with_control_planes(THREE).await;
+    let request = |hook: &str| {
+        let vnfcs = lab.vnfcs(THREE, &[]);
+        behind(
+            "api_address",
+            lab.shared_request(hook, &lab.shared_params(), &vnfcs),
+        )
+    };
+    let mut start = request("instantiate_start");
+    start.inventory.vnfc_resource_info.clear();
+    lab.run(start, None).await.unwrap().unwrap();
+    let end = lab.run(request("instantiate_end"), None).await;
+    let effects = end.unwrap().unwrap();
+    lab.assert_control_planes(THREE);
+    let endpoint = format!("https://{}:16443", lab.address(VIP));
+    assert_eq!(
+        effects.register_vims[0].interface_info["endpoint"],
+        endpoint
+    );
+    lab.deploy_b().await;
+
+    lab.run(
+        behind("api_address", lab.heal_three("heal_start", &["m1"])),
+        None,
+    )
+    .await
+    .unwrap()
+    .unwrap();
+    lab.replace_server("m1").await;
+    lab.run(
+        behind("api_address", lab.heal_three("heal_end", &["m1"])),
+        None,
+    )
+    .await
+    .unwrap()
+    .unwrap();
+    lab.assert_control_planes(THREE);
+
+    for name in ["m4", "m5"] {
+        lab.boot((last_byte(name), name), name).await;
+    }
+    for hook in ["scale_start", "scale_end"] {
+        let request = lab.scale_control_planes(hook, (THREE, FIVE));
+        lab.run(behind("api_address", request), None)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    lab.assert_control_planes(FIVE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_is_no_address_is_refused_before_a_host_is_touched() {
+    let lab = Lab::with_control_planes(THREE).await;
+    for (output, expected) in [
+        (
+            "api_vip",
+            "`control_plane_endpoint.address`: the stack has no output `api_vip` with one value; its outputs are \
+             service_subnet, pods, api_address",
+        ),
+        (
+            "pods",
+            "`control_plane_endpoint.address`: the output `pods` is `10.244.0.0/16`, which is not an address",
+        ),
+    ] {
+        let vnfcs = lab.vnfcs(THREE, &[]);
+        let request = lab.shared_request("instantiate_end", &lab.shared_params(), &vnfcs);
+        let refused = lab.run(behind(output, request), None).await.unwrap();
+        let error = refused.unwrap_err();
+        assert_eq!(error.name(), "bad-parameters", "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(lab.books.calls_named("host.exec").len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,6 +83,8 @@ pub(crate) struct EngineSide {
     pub(crate) ssh: Ssh,
     pub(crate) files: Arc<FileDir>,
     pub(crate) package: BTreeMap<String, Vec<u8>>,
+    /// Those of the stack.
+    pub(crate) outputs: Value,
     pub(crate) checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Name of the hook, to which checkpoints belong.
     pub(crate) hook: String,
@@ -181,7 +183,7 @@ impl EngineSide {
                 "authUrl": "http://cloud.example/v3", "region": "RegionOne", "interface": "public",
                 "projectId": "project-1", "id": format!("id-of-{}", wanted.name), "secret": CLOUD_SECRET, "tag": "vnf-1",
             })),
-            HookCall::Outputs => Ok(json!({"service_subnet": "subnet-1"})),
+            HookCall::Outputs => Ok(self.outputs.clone()),
             HookCall::Cancelled => Ok(json!({ "cancelled": false })),
             other => self.serve_files(other).await,
         }

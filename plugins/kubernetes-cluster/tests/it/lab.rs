@@ -341,6 +341,9 @@ impl Lab {
             ssh: Ssh::new(self.host_keys.clone(), Destinations::anywhere()),
             files: self.files.clone(),
             package: self.package.clone(),
+            outputs: json!({
+                "service_subnet": "subnet-1", "pods": "10.244.0.0/16", "api_address": self.address(VIP),
+            }),
             checkpoints: self.checkpoints.clone(),
             hook: hook.to_owned(),
             messages: self.messages.clone(),
