@@ -105,9 +105,7 @@ fn install(machines: &Machines, next: &Path) -> Site {
     ];
     let began = Instant::now();
     let site = Site::install_packages_of(folder, &packages, |server, folder| {
-        let inventory = machines.inventory(folder.path());
-        let inventory = inventory.to_str().unwrap();
-        server.ctl(&["vim", "register", "--name", VIM, "--config-file", inventory]);
+        machines.register(&server, folder.path());
         Testbed::on_registered(folder, server)
     });
     println!("bundle in {:.1} s", began.elapsed().as_secs_f64());

@@ -135,7 +135,7 @@ impl Machines {
     }
 
     /// The file with which the inventory is registered.
-    pub fn inventory(&self, folder: &Path) -> PathBuf {
+    fn inventory(&self, folder: &Path) -> PathBuf {
         let host = |(name, address): &Machine| {
             let keys = self.folder.path().join(name).join("known_hosts");
             let keys = std::fs::read_to_string(keys).unwrap();
