@@ -174,7 +174,7 @@ fn an_upgrade_is_rolled_back_or_goes_on_two_workers_at_a_time() {
         .server
         .run(&["op", "rollback", &op, "--watch"]);
     assert!(
-        refused.stderr.contains("upgrade-irreversible"),
+        refused.stderr.contains("Kubernetes has no way back"),
         "{refused:?}"
     );
 

@@ -434,7 +434,7 @@ pub(crate) async fn copy(host: &Machine<'_>) -> Result<(), DriverError> {
     host.step(PHASE, &format!("{RUN} copy")).await
 }
 
-/// Gives etcd on the host the manifest that was copied, and the only member of an etcd that was changed also the data of
+/// Gives etcd and the API server on the host the manifests that were copied, and the only member of an etcd that was changed also the data of
 /// [`copy`], which is then deleted. `is_applied`: the upgrade of the control plane has ended well, so that its data are changed.
 ///
 /// # Errors

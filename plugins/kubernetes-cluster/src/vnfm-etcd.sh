@@ -7,8 +7,9 @@
 #                                                 fails if the passphrase is another, or NAME not complete or not this cluster's
 #   vnfm-etcd restore ID                          etcd has what was unpacked, once for each ID
 #   vnfm-etcd copy                                a snapshot beside what `vnfm-kubernetes keep` has copied, unless there is one
-#   vnfm-etcd back [applied]                      etcd has its copied manifest. If its version was another, or the upgrade is
-#                                                 `applied`, a cluster of one member also has the data of `copy`, which goes
+#   vnfm-etcd back [applied]                      etcd and the API server have their copied manifests. If etcd's version was
+#                                                 another, or the upgrade is `applied`, a cluster of one member also has the
+#                                                 data of `copy`, which goes
 #   vnfm-etcd stop POD                            stops `kube-apiserver` or `etcd` until a restore here, or until the host is reset
 # etcdctl and etcdutl come from etcd's own image. What etcd had before a restore stays in DATA/vnfm-before. One member of several
 # keeps its data: it may not forget what it has confirmed, and etcd's data stay old until all members have the new version.
@@ -62,6 +63,7 @@ check() {
   grep -qaF "$(sed -n 2p /etc/kubernetes/pki/ca.crt)" "$2" || {
     echo "the snapshot $1 is that of a cluster with another CA" >&2; exit 5; }
 }
+differs() { ! cmp -s "$copies/manifests/$1.yaml" "$manifests/$1.yaml"; }
 # stop_pod NAME: the API server before etcd, which its last requests need. Watches keep it from ending by itself: it is killed
 # after 5 s, as the kubelet would after 30.
 stop_pod() {
@@ -121,19 +123,22 @@ back)
   [ -e "$copies/etcd.db" ] || exit 0
   is=$(from_manifest 'image: *')
   manifest=$copies/manifests/etcd.yaml
-  snapshots=$copies data=$(from_manifest '- --data-dir=') pods=etcd
-  if [ "$(wc -l <"$copies/members")" = 1 ] && { [ "$is" != "$(from_manifest 'image: *')" ] || [ "${2:-}" = applied ]; }; then
-    pods="etcd kube-apiserver"
-    if [ ! -e "$copies/data-is-back" ]; then
-      new_data "$copies/etcd.db" "$(from_manifest '- --name=')" "$(from_manifest '- --initial-advertise-peer-urls=')"
-      stop_pod kube-apiserver; stop_pod etcd
-      replace_data upgrade
-      touch "$copies/data-is-back"
-    fi
+  snapshots=$copies data=$(from_manifest '- --data-dir=') with_data=
+  [ "$(wc -l <"$copies/members")" != 1 ] || { [ "$is" = "$(from_manifest 'image: *')" ] && [ "${2:-}" != applied ]; } || with_data=yes
+  [ -z "$with_data" ] || [ -e "$copies/data-is-back" ] || \
+    new_data "$copies/etcd.db" "$(from_manifest '- --name=')" "$(from_manifest '- --initial-advertise-peer-urls=')"
+  for pod in kube-apiserver etcd; do
+    if [ -n "$with_data" ] || differs $pod; then stop_pod $pod; fi
+  done
+  if [ -n "$with_data" ] && [ ! -e "$copies/data-is-back" ]; then
+    replace_data upgrade
+    touch "$copies/data-is-back"
   fi
-  for pod in $pods; do
-    cmp -s "$copies/manifests/$pod.yaml" "$manifests/$pod.yaml" || {
-      cp -a "$copies/manifests/$pod.yaml" "/etc/kubernetes/vnfm-$pod.yaml"; mv -f "/etc/kubernetes/vnfm-$pod.yaml" "$manifests/$pod.yaml"; }
+  for pod in etcd kube-apiserver; do
+    if differs $pod; then
+      cp -a "$copies/manifests/$pod.yaml" "/etc/kubernetes/vnfm-$pod.yaml"
+      mv -f "/etc/kubernetes/vnfm-$pod.yaml" "$manifests/$pod.yaml"
+    fi
     rm -f "$stopped/$pod.yaml"
   done
   rm -rf "$data/vnfm-new" "$data/vnfm-away-upgrade"

@@ -256,10 +256,7 @@ fn one_member_of_three_gets_its_manifest_and_keeps_its_data() {
     node.ok(&["back", "applied"]);
     assert_eq!(node.data("member"), "what the new one has");
     assert!(!node.is_new("etcd"));
-    assert!(
-        node.is_new("kube-apiserver"),
-        "vnfm-kubernetes puts it back"
-    );
+    assert!(!node.is_new("kube-apiserver"));
     assert!(!node.0.is_there("var/lib/vnfm/kubernetes/etcd.db"));
 }
 
