@@ -90,7 +90,7 @@ fn vnf_b_has_a_load_balancer_that_follows_its_pods_and_terminations_leave_none()
     real.wait_until_clean();
 }
 
-/// Instantiates VNF-B with a Service of type LoadBalancer, which is ready when it has an address.
+/// Instantiates VNF-B with a Service of type `LoadBalancer`, which is ready when it has an address.
 fn run_b(testbed: &Testbed, folder: &Path, vim: &str) {
     let package = copy("vnf-b-cnf", folder);
     let service = package.join("Files/kubernetes/service.yaml");
@@ -135,8 +135,9 @@ fn with_kuryr(request: &Value) -> Value {
     // One control-plane node at its own address: the cloud's load balancers forward nothing.
     request["instantiationLevelId"] = json!("single");
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
-    installation["control_plane_endpoint"] = Value::Null;
-    installation["addons"] = json!([
+    let installation = installation.as_object_mut().unwrap();
+    installation.remove("control_plane_endpoint");
+    let addons = json!([
         {"name": "kuryr-definitions", "manifest": "Files/kubernetes/addons/kuryr-definitions.yaml"},
         {"name": "kuryr", "manifest": "Files/kubernetes/addons/kuryr.yaml", "cloud": {
             "format": "kuryr-kubernetes",
@@ -158,6 +159,7 @@ fn with_kuryr(request: &Value) -> Value {
             },
         }},
     ]);
+    installation.insert("addons".to_owned(), addons);
     request
 }
 

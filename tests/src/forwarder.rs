@@ -142,7 +142,7 @@ struct Proxy {
     address: String,
     interface: String,
     folder: TempDir,
-    /// The last one is the current one; the others end when their connections have.
+    /// The last one serves; the others end when their connections have, after 10 s at the latest.
     processes: Vec<Child>,
     served: Option<Balancer>,
 }
@@ -167,10 +167,11 @@ impl Proxy {
     fn run(mut self, cloud: &Cloud, stopped: &Receiver<()>) {
         loop {
             self.hold_address();
-            let now = Balancer::find(cloud);
-            if now.is_some() && now != self.served {
-                self.reload(now.as_ref().unwrap());
-                self.served = now;
+            if let Some(now) = Balancer::find(cloud)
+                && self.served.as_ref() != Some(&now)
+            {
+                self.reload(&now);
+                self.served = Some(now);
             }
             if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
                 return;

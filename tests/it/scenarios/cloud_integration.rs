@@ -16,7 +16,8 @@ fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
     // The simulated load balancer has no address.
     request["instantiationLevelId"] = json!("single");
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
-    installation["control_plane_endpoint"] = Value::Null;
+    let installation = installation.as_object_mut().unwrap();
+    installation.remove("control_plane_endpoint");
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
     let shown = testbed.server.ctl(&["vnf", "show", VNF_A]);
     assert_eq!(
