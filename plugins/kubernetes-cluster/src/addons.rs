@@ -425,7 +425,13 @@ fn problem(object: &Value) -> Option<String> {
     let wanted = number(wanted).unwrap_or(1);
     let counts = counts.iter().map(|path| number(path).unwrap_or(0));
     let ready = counts.min().unwrap_or(0);
-    (ready < wanted).then(|| format!("{ready} of {wanted} pods are ready"))
+    if ready < wanted {
+        return Some(format!("{ready} of {wanted} pods are ready"));
+    }
+    // Until a new pod is available, a Deployment keeps an old one, which counts as available.
+    let all = number("/status/replicas").unwrap_or(0);
+    let old = all - number("/status/updatedReplicas").unwrap_or(all);
+    (old > 0).then(|| format!("{old} pods are still those of before"))
 }
 
 #[cfg(test)]
@@ -488,6 +494,12 @@ mod tests {
                     json!({ "observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2 }),
                 ),
                 None,
+            ),
+            (
+                deployment(
+                    json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 2 }),
+                ),
+                Some("1 pods are still those of before"),
             ),
             (
                 json!({ "kind": "DaemonSet", "status": { "desiredNumberScheduled": 3 } }),
