@@ -58,7 +58,7 @@ fn add_ons_are_applied_again_and_kubernetes_is_upgraded() {
     let words = [
         "upgrade",
         VNF_A,
-        "--version",
+        "--to",
         "v1.36.3",
         "--parallel",
         "2",
@@ -99,14 +99,7 @@ fn a_version_that_the_catalogue_lacks_and_one_that_skips_are_refused() {
     testbed.assert_explains(&op, &refused["error"], &["`metrics-server` 7.0", "`0.9.0`"]);
     testbed.server.run(&["op", "rollback", &op, "--watch"]);
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &good), "COMPLETED");
-    let words = [
-        "cluster",
-        "upgrade",
-        VNF_A,
-        "--version",
-        "v1.38.0",
-        "--watch",
-    ];
+    let words = ["cluster", "upgrade", VNF_A, "--to", "v1.38.0", "--watch"];
     let skips = testbed.server.run(&words);
     assert_ne!(skips.code, 0, "{skips:?}");
     let operations = testbed.server.get("/vnflcm/v2/vnf_lcm_op_occs?all_fields");

@@ -146,9 +146,16 @@ async fn assert_waits(lab: &Lab, request: HookRequest, words: &'static str) {
 async fn a_network_plugin_that_is_not_healthy_is_named() {
     let mut lab = Lab::new().await;
     lab.install().await.unwrap();
-    lab.set_cni_image(BAD_IMAGE);
+    let agent = CNI
+        .replace("name: cni", "name: agent")
+        .replace("app: cni", "app: agent");
+    let agent = agent.replace("localhost/cni:1", BAD_IMAGE);
+    let cni = format!("{CNI}---\n{agent}");
+    lab.package
+        .insert("Files/kubernetes/cni.yaml".into(), cni.into());
     let request = lab.with_addons("change_current_package_end", (None, json!([])));
-    assert_waits(&lab, request, "`cni`: DaemonSet `cni`: ").await;
+    let words = "`cni`: DaemonSet `agent`: 0 of 3 pods are ready";
+    assert_waits(&lab, request, words).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
