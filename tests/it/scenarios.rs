@@ -36,6 +36,7 @@
 
 mod bundles;
 mod cloud_integration;
+mod cluster_addons;
 mod cluster_backups;
 mod cluster_heal;
 mod cluster_scale;

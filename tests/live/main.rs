@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod addons;
 mod bare_hosts;
 mod charts;
 mod cloud_integration;

@@ -1,4 +1,4 @@
-//! Every sample for a Kubernetes VIM, on the cluster that VNF-A brings up on real hosts with the add-ons of its package.
+//! Every sample for a Kubernetes VIM, on the cluster that VNF-A brings up on real hosts with add-ons of the catalogue.
 //!
 //! ```text
 //! VNF-A ─ add-ons ─ smoke test ─ VIM ─┬─ a sample: instantiate ─ scale ─ terminate ─┬─ nothing is left ─ terminate VNF-A
@@ -188,21 +188,30 @@ fn instantiate_cluster(testbed: &Testbed, cluster: &HelmCluster) -> String {
     let (_, mut request) = testbed.create_a(CLUSTER);
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
     installation["addons"] = json!([
-        {"name": "local-path", "version": "0.0.30", "manifest": "Files/kubernetes/addons/local-path.yaml"},
-        {"name": "metrics-server", "version": "0.9.0", "manifest": "Files/kubernetes/addons/metrics-server.yaml",
-         "values": {"REPLICAS": 1}},
+        {"name": "metrics-server"},
+        {"name": "local-path", "values": {"HELPER_IMAGE": "localhost/busybox:1"}},
+        {"name": "coredns", "values": {"REPLICAS": 3}},
     ]);
     installation["smoke_test"] =
         json!({"image": "localhost/busybox:1", "storage_class": "local-path"});
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
     let shown = testbed.server.ctl(&["vnf", "show", VNF_A]);
-    assert_eq!(
-        shown["metadata"]["addons"],
-        json!({"local-path": "0.0.30", "metrics-server": "0.9.0"})
-    );
+    let addons = &shown["metadata"]["addons"];
+    let versions = ["cni", "local-path", "metrics-server"].map(|name| &addons[name]);
+    assert_eq!(versions, ["1", "0.0.30", "0.9.0"], "{addons}");
+    let coredns = addons["coredns"].as_str().unwrap();
+    assert!(coredns.starts_with("v1."), "{addons}");
     let shell = ClusterShell::connect(testbed);
     let login = shell.kubectl("config view --raw").unwrap();
     std::fs::write(&cluster.kubeconfig, login).unwrap();
+    let ready = "--output=jsonpath={.status.readyReplicas}";
+    let dns = [
+        "get",
+        "deployment/coredns",
+        "--namespace=kube-system",
+        ready,
+    ];
+    assert_eq!(cluster.kubectl(&dns), "3");
     let used = cluster.kubectl(&["top", "nodes", "--no-headers"]);
     assert_eq!(used.lines().count(), 3, "{used}");
     let left = cluster.kubectl(&["get", "namespaces", "--output", "name"]);

@@ -52,14 +52,14 @@ pub(crate) struct PackageParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClusterAction {
-    /// Shows versions, clocks, members of etcd, certificates and the software of nodes, and deletes logins that are no longer
-    /// registered.
+    /// Shows versions, clocks, members of etcd, certificates, add-ons and the software of nodes, and deletes logins that are no
+    /// longer registered.
     Check,
-    /// Upgrades Kubernetes.
+    /// Upgrades Kubernetes, and applies network plugin and add-ons again.
     Upgrade,
     /// Patches the software of the nodes to the versions that the parameters name.
     PatchSoftware,
-    /// Applies the package's add-ons again, and waits until they are healthy.
+    /// Applies network plugin and add-ons again, and waits until they are healthy.
     ApplyAddons,
     /// Renews the certificates of the control plane.
     RenewCertificates,
@@ -128,7 +128,9 @@ pub(crate) async fn end(
     let mut plan = plan(cx, request, &params.k8s_cluster_installation_param).await?;
     match action {
         ClusterAction::Upgrade => {
-            upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await
+            let dependents = &request.dependents;
+            let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, dependents)).await?;
+            apply_addons(cx, &mut plan, upgraded).await
         }
         ClusterAction::PatchSoftware => {
             patch::run(cx, &mut plan, (&params.upgrade, request), Effects::none()).await
@@ -208,11 +210,12 @@ pub(crate) async fn package_start(
     Ok(Effects::none())
 }
 
-/// Upgrades the cluster to what the new package contains, patches the software of its nodes, and applies its add-ons.
+/// Upgrades the cluster to what the new package contains, patches the software of its nodes, and applies its network plugin and
+/// add-ons.
 ///
 /// # Errors
 ///
-/// Those of [`upgrade::run`], [`patch::run`] and [`addons::install`].
+/// Those of [`upgrade::run`], [`patch::run`] and [`addons::update`].
 pub(crate) async fn package_end(
     cx: &HookContext,
     request: &HookRequest<PackageParams>,
@@ -225,7 +228,7 @@ pub(crate) async fn package_end(
     apply_addons(cx, &mut plan, patched).await
 }
 
-/// Applies the add-ons of the plan, and tests the cluster if the parameters ask for it; does nothing if a vendor's script
+/// Applies network plugin and add-ons of the plan, and tests the cluster if the parameters ask for it; does nothing if a vendor's script
 /// installed the cluster, or no cluster exists.
 async fn apply_addons(
     cx: &HookContext,
@@ -237,9 +240,9 @@ async fn apply_addons(
     }
     let installer = Installer::new(cx, plan);
     let master = Machine::new(cx, plan, plan.responding_control_plane());
-    addons::install(&installer, &master).await?;
+    addons::update(&installer, &master).await?;
     smoke_test::run(&installer, &master).await?;
-    Ok(addons::shown(effects, plan))
+    addons::shown(effects, &master).await
 }
 
 /// Undoes [`package_end`].
@@ -267,7 +270,7 @@ async fn plan<P>(
     Plan::of(cx, request, installation).await
 }
 
-/// Shows versions, clocks, members of etcd, certificates and the software of nodes.
+/// Shows versions, clocks, members of etcd, certificates, add-ons and the software of nodes.
 async fn check(
     cx: &HookContext,
     plan: &Plan,
@@ -279,12 +282,20 @@ async fn check(
     let effects = members::show(&master, effects).await?;
     let effects = certificates::show(cx, plan, effects).await?;
     let effects = software::shown(effects, (cx, plan, instance)).await?;
+    let (effects, not_healthy) = match plan.script() {
+        Some(_) => (effects, addons::Problems::new()),
+        None => addons::check(effects, &master).await?,
+    };
     let certificates = effects.message.clone().unwrap_or_default();
     let differing = software::describe_differing(&effects);
     let nodes = versions.nodes.len();
     let not_ready = versions.nodes.iter().filter(|node| !node.is_ready).count();
+    let not_healthy = not_healthy.iter();
+    let not_healthy =
+        not_healthy.map(|(name, problem)| format!("; add-on `{name}` is not healthy: {problem}"));
+    let not_healthy = not_healthy.collect::<Vec<_>>().concat();
     Ok(effects.message(format!(
-        "Kubernetes {} on {nodes} nodes, {not_ready} of them not Ready; {certificates}{differing}",
+        "Kubernetes {} on {nodes} nodes, {not_ready} of them not Ready; {certificates}{differing}{not_healthy}",
         versions.control_plane
     )))
 }

@@ -1,33 +1,34 @@
-//! What is refused of add-ons before anything is installed.
+//! The add-ons to install, and what is refused of them before anything is installed.
 
+use crate::catalogue;
 use crate::params::AddOn;
 use std::collections::BTreeSet;
 use vnfm_plugin_sdk::prelude::*;
 
-/// Refuses add-ons that cannot be installed, before anything is.
+/// The add-ons to install, in the order of their installation.
 ///
 /// # Errors
 ///
-/// `bad-parameters`, naming the add-on.
-pub(crate) fn check(addons: &[AddOn], artifacts: &[String]) -> Result<(), DriverError> {
+/// `bad-parameters`, naming the add-on: its name is no name or occurs twice, the package lacks its manifest, or the catalogue
+/// lacks its name, version or value.
+pub(crate) fn planned(addons: &[AddOn], artifacts: &[String]) -> Result<Vec<AddOn>, DriverError> {
     let mut names = BTreeSet::new();
-    for addon in addons {
+    let problem = addons.iter().find_map(|addon| {
         let name = &addon.name;
-        let problem = if !is_dns_label(name) {
-            format!("the name of add-on `{name}` is not a DNS label (RFC 1123)")
+        let missing = addon.manifest.as_ref();
+        let missing = missing.filter(|path| !artifacts.contains(path));
+        if !is_dns_label(name) {
+            Some(format!(
+                "the name of add-on `{name}` is not a DNS label (RFC 1123)"
+            ))
         } else if !names.insert(name) {
-            format!("two add-ons have the name `{name}`")
-        } else if !artifacts.contains(&addon.manifest) {
-            format!(
-                "the package has no `{}` for add-on `{name}`",
-                addon.manifest
-            )
+            Some(format!("two add-ons have the name `{name}`"))
         } else {
-            continue;
-        };
-        return Err(DriverError::new("bad-parameters", problem).phase("preflight"));
-    }
-    Ok(())
+            missing.map(|path| format!("the package has no `{path}` for add-on `{name}`"))
+        }
+    });
+    let planned = problem.map_or_else(|| catalogue::planned(addons), Err);
+    planned.map_err(|problem| DriverError::new("bad-parameters", problem).phase("preflight"))
 }
 
 fn is_dns_label(name: &str) -> bool {
@@ -40,7 +41,7 @@ fn is_dns_label(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::planned;
     use crate::params::AddOn;
     use serde_json::json;
 
@@ -50,9 +51,9 @@ mod tests {
         let mut all: Vec<AddOn> = vec![
             serde_json::from_value(json!({ "name": "metrics", "manifest": "m.yaml" })).unwrap(),
         ];
-        check(&all, &artifacts).unwrap();
+        planned(&all, &artifacts).unwrap();
         let refused =
-            |all: &[AddOn], artifacts: &[String]| check(all, artifacts).unwrap_err().to_string();
+            |all: &[AddOn], artifacts: &[String]| planned(all, artifacts).unwrap_err().to_string();
         assert!(refused(&all, &[]).contains("`m.yaml`"));
         all.push(all[0].clone());
         assert!(refused(&all, &artifacts).contains("two add-ons"));

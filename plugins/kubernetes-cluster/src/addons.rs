@@ -1,19 +1,21 @@
-//! Add-ons of a cluster: manifests of the package, applied one after the other once the nodes are Ready.
+//! Add-ons of a cluster: manifests of the catalogue and of the package, applied one after the other once the nodes are Ready,
+//! and the network plugin and `CoreDNS` are healthy.
 //!
 //! ```text
 //! login to the cloud, if it uses it ─ read ─ fill in values ─ namespaces, definitions ─ Established ─ all other objects ─ until they are healthy ─► next add-on
 //! ```
 //!
-//! Values are put into the parsed manifest, each as one scalar: no value becomes structure. What healthy means, [`problem`]
-//! says. Applying is idempotent, so that the attempt after a crash, a new package and the action `apply_addons` repeat all of
-//! it. Objects that a new manifest no longer has stay.
+//! Values are put into the parsed manifest, each as one scalar: no value becomes structure. Data of a ConfigMap that are not
+//! texts are written as JSON. What healthy means, [`problem`] says. Applying is idempotent, so that the attempt after a crash, an
+//! upgrade, a new package and the action `apply_addons` repeat all of it. Objects that a new manifest no longer has stay.
 
+use crate::built_in;
+use crate::catalogue;
 use crate::cloud_config;
 use crate::installer::Installer;
 use crate::kubectl::KUBECTL;
 use crate::machine::{FOLDER, Machine, quote};
 use crate::params::AddOn;
-use crate::plan::Plan;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,9 @@ use vnfm_plugin_sdk::prelude::*;
 const PHASE: &str = "addons";
 /// The label of the objects of an add-on, with its name.
 const LABEL: &str = "vnfm.dev/addon";
+/// The instance's metadata: versions by name; what is wrong by name.
+const SHOWN: &str = "addons";
+const SHOWN_NOT_HEALTHY: &str = "addonsNotHealthy";
 /// Objects that others need, applied before them.
 const FIRST: &[&str] = &["Namespace", "CustomResourceDefinition"];
 /// The largest manifest, in bytes.
@@ -34,7 +39,26 @@ const APPLY: &str =
 pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_mins(5);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Applies the add-ons of the plan in order, each once the one before is healthy.
+/// What is wrong with add-ons, by name.
+pub(crate) type Problems = BTreeMap<String, String>;
+
+/// Applies the network plugin of the package and the add-ons of the plan to a cluster that has others already.
+///
+/// # Errors
+///
+/// `cni-failed`, and those of [`install`].
+pub(crate) async fn update(
+    installer: &Installer<'_>,
+    master: &Machine<'_>,
+) -> Result<(), DriverError> {
+    let text = "applying the network plugin of the package";
+    installer.report(90, text).await;
+    built_in::apply_network(master).await?;
+    install(installer, master).await
+}
+
+/// Applies the add-ons of the plan in order, each once the one before is healthy, and the first once the network plugin and
+/// `CoreDNS` are.
 ///
 /// # Errors
 ///
@@ -44,6 +68,7 @@ pub(crate) async fn install(
     installer: &Installer<'_>,
     master: &Machine<'_>,
 ) -> Result<(), DriverError> {
+    built_in::wait_until_healthy(master).await?;
     for addon in &installer.plan.addons {
         let text = format!("installing add-on {}", title(addon));
         installer.report(92, &text).await;
@@ -68,17 +93,60 @@ pub(crate) async fn install(
     Ok(())
 }
 
-/// Adds names and versions of the add-ons to what the instance shows.
-pub(crate) fn shown(effects: Effects, plan: &Plan) -> Effects {
-    if plan.addons.is_empty() {
-        return effects;
+/// Adds names and versions of the add-ons, of the network plugin and of `CoreDNS` to what the instance shows.
+///
+/// # Errors
+///
+/// Those of [`built_in::versions`].
+pub(crate) async fn shown(effects: Effects, master: &Machine<'_>) -> Result<Effects, DriverError> {
+    let mut versions = built_in::versions(master).await?;
+    for addon in &master.plan.addons {
+        let known = versions.entry(addon.name.clone()).or_default();
+        if let Some(version) = &addon.version {
+            known.clone_from(version);
+        }
     }
-    let version = |addon: &AddOn| addon.version.clone().unwrap_or_default();
-    let versions = plan.addons.iter();
-    let versions: BTreeMap<_, _> = versions
-        .map(|one| (one.name.clone(), version(one)))
-        .collect();
-    effects.metadata("addons", json!(versions))
+    Ok(effects.metadata(SHOWN, json!(versions)))
+}
+
+/// Adds versions, and what is wrong with add-ons, to what the instance shows.
+///
+/// # Errors
+///
+/// `addon-invalid` for a manifest that cannot be read; if the host cannot be reached.
+pub(crate) async fn check(
+    effects: Effects,
+    master: &Machine<'_>,
+) -> Result<(Effects, Problems), DriverError> {
+    let mut problems = built_in::problems(master).await?;
+    for addon in &master.plan.addons {
+        let text = manifest(master.cx, addon).await?;
+        let objects = objects(&text).map_err(|reason| invalid(addon, &reason))?;
+        let problem = first_problem(master, &objects).await?;
+        problems.extend(problem.map(|problem| (addon.name.clone(), problem)));
+    }
+    let not_healthy = if problems.is_empty() {
+        Value::Null
+    } else {
+        json!(problems)
+    };
+    let effects = shown(effects, master).await?;
+    Ok((effects.metadata(SHOWN_NOT_HEALTHY, not_healthy), problems))
+}
+
+/// The objects of add-ons of the catalogue, as a cluster gets them; `addons` is the member of the parameters.
+///
+/// # Errors
+///
+/// What is wrong with an add-on.
+pub fn catalogue_objects(addons: Value) -> Result<Vec<(String, Vec<Value>)>, String> {
+    let addons: Vec<AddOn> = serde_json::from_value(addons).map_err(|error| error.to_string())?;
+    let addons = catalogue::planned(&addons)?.into_iter();
+    let objects = addons.map(|addon| {
+        let text = catalogue::manifest(&addon.name)?;
+        Ok((addon.name.clone(), complete_objects(&addon, text)?))
+    });
+    objects.collect()
 }
 
 fn title(addon: &AddOn) -> String {
@@ -90,24 +158,45 @@ fn title(addon: &AddOn) -> String {
 
 /// The objects of an add-on, with its values and our label.
 async fn read(cx: &HookContext, addon: &AddOn) -> Result<Vec<Value>, DriverError> {
-    let invalid = |reason: String| {
-        let detail = format!("`{}` of add-on `{}`: {reason}", addon.manifest, addon.name);
-        DriverError::new("addon-invalid", detail).phase(PHASE)
+    let text = manifest(cx, addon).await?;
+    complete_objects(addon, &text).map_err(|reason| invalid(addon, &reason))
+}
+
+/// The manifest of an add-on: the package's, or the catalogue's.
+async fn manifest(cx: &HookContext, addon: &AddOn) -> Result<String, DriverError> {
+    let Some(path) = &addon.manifest else {
+        let text = catalogue::manifest(&addon.name);
+        return text
+            .map(str::to_owned)
+            .map_err(|reason| invalid(addon, &reason));
     };
-    let bytes = cx.artifact(&addon.manifest).await?;
+    let bytes = cx.artifact(path).await?;
     if bytes.len() > MAX_MANIFEST {
         let (size, most) = (bytes.len(), MAX_MANIFEST);
-        return Err(invalid(format!("it has {size} bytes; {most} are allowed")));
+        let reason = format!("it has {size} bytes; {most} are allowed");
+        return Err(invalid(addon, &reason));
     }
-    let text = String::from_utf8(bytes).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
-    let mut objects = objects(&text).map_err(invalid)?;
-    fill_in(&mut objects, addon).map_err(invalid)?;
+    String::from_utf8(bytes).map_err(|_| invalid(addon, "it is not UTF-8"))
+}
+
+fn invalid(addon: &AddOn, reason: &str) -> DriverError {
+    let manifest = match &addon.manifest {
+        Some(path) => format!("`{path}`"),
+        None => "the catalogue's manifest".to_owned(),
+    };
+    let detail = format!("{manifest} of add-on `{}`: {reason}", addon.name);
+    DriverError::new("addon-invalid", detail).phase(PHASE)
+}
+
+/// The objects of a manifest with the add-on's values and our label.
+fn complete_objects(addon: &AddOn, text: &str) -> Result<Vec<Value>, String> {
+    let mut objects = objects(text)?;
+    fill_in(&mut objects, addon)?;
     for object in &mut objects {
         if !object["metadata"]["name"].is_string() || !object["kind"].is_string() {
-            return Err(invalid(
-                "an object has no `kind` or no `metadata.name`".to_owned(),
-            ));
+            return Err("an object has no `kind` or no `metadata.name`".to_owned());
         }
+        write_data(object);
         if !object["metadata"]["labels"].is_object() {
             object["metadata"]["labels"] = json!({});
         }
@@ -116,8 +205,19 @@ async fn read(cx: &HookContext, addon: &AddOn) -> Result<Vec<Value>, DriverError
     Ok(objects)
 }
 
+/// Writes data of a ConfigMap as JSON that are not texts, which the API server would refuse.
+fn write_data(object: &mut Value) {
+    if object["kind"] != "ConfigMap" {
+        return;
+    }
+    let data = object["data"].as_object_mut().into_iter().flatten();
+    for (_, value) in data.filter(|(_, value)| !value.is_string()) {
+        *value = value.to_string().into();
+    }
+}
+
 /// The objects of a manifest, those of its lists one by one.
-fn objects(text: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn objects(text: &str) -> Result<Vec<Value>, String> {
     let mut found = Vec::new();
     for document in serde_yaml::Deserializer::from_str(text) {
         let mut object = Value::deserialize(document).map_err(|error| error.to_string())?;
@@ -235,7 +335,12 @@ pub(crate) async fn wait_until_healthy(
     }
 }
 
-async fn first_problem(
+/// What is wrong with the first of these objects that is not healthy.
+///
+/// # Errors
+///
+/// If the host cannot be reached.
+pub(crate) async fn first_problem(
     master: &Machine<'_>,
     objects: &[Value],
 ) -> Result<Option<String>, DriverError> {
@@ -320,7 +425,13 @@ fn problem(object: &Value) -> Option<String> {
     let wanted = number(wanted).unwrap_or(1);
     let counts = counts.iter().map(|path| number(path).unwrap_or(0));
     let ready = counts.min().unwrap_or(0);
-    (ready < wanted).then(|| format!("{ready} of {wanted} pods are ready"))
+    if ready < wanted {
+        return Some(format!("{ready} of {wanted} pods are ready"));
+    }
+    // Until a new pod is available, a Deployment keeps an old one, which counts as available.
+    let all = number("/status/replicas").unwrap_or(0);
+    let old = all - number("/status/updatedReplicas").unwrap_or(all);
+    (old > 0).then(|| format!("{old} pods are still those of before"))
 }
 
 #[cfg(test)]
@@ -383,6 +494,12 @@ mod tests {
                     json!({ "observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2 }),
                 ),
                 None,
+            ),
+            (
+                deployment(
+                    json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 2 }),
+                ),
+                Some("1 pods are still those of before"),
             ),
             (
                 json!({ "kind": "DaemonSet", "status": { "desiredNumberScheduled": 3 } }),

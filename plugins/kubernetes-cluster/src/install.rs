@@ -8,7 +8,8 @@
 //! worker1  preflight ─ proxy ─ packages ─ runtime ────────┼─ join ────────┼─ ready ─ VIM
 //! worker2  preflight ─ proxy ─ packages ─ runtime ────────┴─ join ────────┘
 //! ```
-//! Between `ready` and `VIM`: the add-ons one after the other, then the smoke test, if the parameters have them.
+//! Between `ready` and `VIM`: `cni` and `CoreDNS` healthy, then the add-ons one after the other and the smoke test, if the
+//! parameters have them.
 //!
 //! Every phase is idempotent: it inspects the host and does what is missing. Long commands run on the host as steps that
 //! survive the connection, so that the next attempt, after a crash of the VNFM or a retry, finds them running or done.
@@ -20,7 +21,7 @@ use crate::join::{Joins, NodeBefore};
 use crate::join_tokens::{ControlPlane, TOKENS, control_plane, random_token};
 use crate::machine::{FOLDER, Facts, Machine};
 use crate::plan::Plan;
-use crate::{addons, config, smoke_test};
+use crate::{addons, built_in, config, smoke_test};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join};
 use futures::lock::Mutex;
@@ -40,7 +41,11 @@ pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, Dri
     let control_plane = control_plane.shared();
     let at_master = async {
         let control_plane = control_plane.clone().await?;
-        let (cni, token) = join(installer.network(&master), installer.credentials(&master)).await;
+        let (cni, token) = join(
+            built_in::apply_network(&master),
+            installer.credentials(&master),
+        )
+        .await;
         cni?;
         Ok::<_, DriverError>((control_plane, token?))
     };
@@ -76,11 +81,6 @@ impl Installer<'_> {
     /// Runs `kubeadm init`, or continues an earlier attempt.
     async fn control_plane(&self, master: &Machine<'_>) -> Result<ControlPlane, DriverError> {
         self.prepare(master).await?;
-        if let Some(cni) = &self.plan.cni {
-            master
-                .put(Upload::artifact(format!("{FOLDER}/cni.yaml"), cni), "cni")
-                .await?;
-        }
         self.report(20, &format!("`kubeadm init` on `{}`", master.node.name))
             .await;
         let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
@@ -119,12 +119,5 @@ impl Installer<'_> {
         let line = format!("kubeadm init --config {path} --skip-token-print");
         master.step_with("init", (&path, &text), &line).await?;
         Ok(token)
-    }
-
-    /// Applies the network plugin's manifest.
-    async fn network(&self, master: &Machine<'_>) -> Result<(), DriverError> {
-        let arguments = format!("apply -f {FOLDER}/cni.yaml");
-        let applied = master.kubectl("cni", (&arguments, Secret::default()));
-        applied.await.map(|_| ())
     }
 }

@@ -24,6 +24,8 @@ mod addons;
 mod api;
 mod api_responses;
 mod authority;
+mod built_in;
+pub mod catalogue;
 mod certificates;
 mod cidr;
 mod clocks;
@@ -68,8 +70,11 @@ mod upgrade;
 mod versions;
 mod way_back;
 
+pub use addons::catalogue_objects;
+
 use action::{OperateParams, PackageParams};
 use config::VIM_TYPE;
+use machine::Machine;
 use params::{HealParams, InstantiateParams, ScaleParams};
 use plan::Plan;
 use std::future::ready;
@@ -143,7 +148,11 @@ impl KubernetesCluster {
             None => install::install(&cx, &plan).await?,
         };
         let nodes = plan.nodes().count();
-        let effects = addons::shown(Effects::none(), &plan);
+        let mut effects = Effects::none();
+        if plan.script().is_none() {
+            let master = Machine::new(&cx, &plan, plan.first_control_plane());
+            effects = addons::shown(effects, &master).await?;
+        }
         let effects = software::shown(effects, (&cx, &plan, &request.instance)).await?;
         Ok(effects
             .register_vim(access.into_vim(&plan.vim_name))

@@ -92,7 +92,8 @@ pub struct Installation {
     /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have
     /// no repository; `Files/kubernetes/packages` if absent.
     pub packages: Option<String>,
-    /// Add-ons of the cluster, installed in this order once the nodes are Ready.
+    /// Add-ons of the cluster, installed once the nodes are Ready: those of the catalogue in its order, then those with a
+    /// `manifest` in this order.
     #[serde(default)]
     pub addons: Vec<AddOn>,
     /// Software of the nodes that the package brings, installed in this order before a node joins; a change of the package
@@ -109,17 +110,17 @@ pub struct Installation {
     pub other: Object,
 }
 
-/// An add-on of the cluster: objects that every node or VNF needs, such as a metrics server or an ingress controller.
+/// An add-on of the cluster, such as a metrics server or an ingress controller: one of the catalogue, or one of the package.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddOn {
     /// Its name: a DNS label (RFC 1123).
     pub name: String,
-    /// Its version, for progress and for the instance's metadata.
+    /// Its version: one of the catalogue; with a `manifest`, what progress and the instance's metadata show.
     pub version: Option<String>,
-    /// Its manifest, as a path in the package; at most 4 MiB.
-    pub manifest: String,
-    /// Values for the manifest: each replaces the scalars that are `${NAME}`.
+    /// Its manifest, as a path in the package, at most 4 MiB; that of the catalogue if absent.
+    pub manifest: Option<String>,
+    /// Values for the manifest: each replaces the scalars that are `${NAME}`. The catalogue has defaults.
     #[serde(default)]
     pub values: BTreeMap<String, Scalar>,
     /// For a program that uses the cloud, such as a cloud controller manager: it gets a login of its own.

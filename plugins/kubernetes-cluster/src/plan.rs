@@ -44,6 +44,7 @@ pub(crate) struct Plan {
     pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
     pub(crate) packages: Vec<String>,
+    /// In the order of their installation, with what the catalogue knows of them.
     pub(crate) addons: Vec<AddOn>,
     pub(crate) smoke_test: Option<SmokeTest>,
     pub(crate) endpoint_packages: Vec<String>,
@@ -104,7 +105,7 @@ impl Plan {
             cni: None,
             images: Vec::new(),
             packages: Vec::new(),
-            addons: installation.addons.clone(),
+            addons: Vec::new(),
             smoke_test: installation.smoke_test.clone(),
             endpoint_packages: Vec::new(),
             software: installation.node_software.clone(),
@@ -202,7 +203,7 @@ impl Plan {
             .filter(|path| artifacts.contains(path));
         let cni = installation.cni_manifest.as_deref().unwrap_or(CNI);
         self.cni = artifacts.iter().find(|path| *path == cni).cloned();
-        addon_check::check(&self.addons, artifacts)?;
+        self.addons = addon_check::planned(&installation.addons, artifacts)?;
         if self.script.is_some() && !self.addons.is_empty() {
             let detail =
                 "`addons` are for the built-in installation; the vendor's script installs its own";

@@ -27,7 +27,7 @@ pub(crate) async fn start(
 ) -> Result<Effects, DriverError> {
     let installation = &request.additional_params.k8s_cluster_installation_param;
     let artifacts = cx.artifacts().await?;
-    addon_check::check(&installation.addons, &artifacts)?;
+    addon_check::planned(&installation.addons, &artifacts)?;
     software_check::check(installation)?;
     if let Some(etcd) = &installation.external_etcd {
         etcd.check()?;

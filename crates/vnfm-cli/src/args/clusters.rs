@@ -14,9 +14,9 @@ pub enum Cluster {
         /// ID or name of the VNF that installed it, or of its VIM
         cluster: String,
     },
-    /// Read versions, certificates and software from the cluster, and delete logins that were replaced
+    /// Read versions, certificates, software and the health of add-ons from the cluster, and delete logins that were replaced
     Check(ClusterTask),
-    /// Upgrade Kubernetes, node by node
+    /// Upgrade Kubernetes, node by node, and apply network plugin and add-ons again
     Upgrade(Upgrade),
     /// Patch the software of nodes that have other versions than the instance's parameters name, node by node
     Patch(RollingTask),
@@ -29,7 +29,7 @@ pub enum Cluster {
         #[command(flatten)]
         task: ClusterTask,
     },
-    /// Apply the package's add-ons again, and wait until they are healthy
+    /// Apply network plugin and add-ons again, and wait until they are healthy
     Addons(ClusterTask),
     /// Take a snapshot of etcd, encrypted with a passphrase from standard input: now, or at an interval
     Backup(ClusterBackup),

@@ -43,6 +43,7 @@ const DETAILS: &[Column] = &[
     ("backup schedule", "/schedule/shown"),
     ("last scheduled", "/schedule/lastResult"),
     ("add-ons", "/metadata/addons"),
+    ("not healthy", "/metadata/addonsNotHealthy"),
     ("vnfs on it", "/tenantNames"),
 ];
 

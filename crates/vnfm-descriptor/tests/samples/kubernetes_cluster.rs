@@ -205,7 +205,8 @@ fn documented_addons_are_valid_parameters() {
         "access_rules": [{"service": "load-balancer", "method": "GET", "path": "/v2.0/lbaas/**"}],
     });
     let addons = json!([
-        {"name": "metrics-server", "version": "0.9.0", "manifest": "a.yaml", "values": {"REPLICAS": 2}},
+        {"name": "metrics-server", "version": "0.9.0", "values": {"REPLICAS": 2}},
+        {"name": "settings", "version": "1", "manifest": "a.yaml", "values": {"ZONE": "a"}},
         {"name": "cloud", "manifest": "b.yaml", "cloud": cloud},
     ]);
     for sample in [

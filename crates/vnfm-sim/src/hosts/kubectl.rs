@@ -163,6 +163,12 @@ fn path(kind: &str, namespace: Option<&str>) -> Option<String> {
         "serviceaccount" | "serviceaccounts" | "sa" => ("api/v1", "serviceaccounts", true),
         "deployment" | "deployments" | "deploy" => ("apis/apps/v1", "deployments", true),
         "daemonset" | "daemonsets" | "ds" => ("apis/apps/v1", "daemonsets", true),
+        "customresourcedefinition" | "crd" => (
+            "apis/apiextensions.k8s.io/v1",
+            "customresourcedefinitions",
+            false,
+        ),
+        "apiservice" | "apiservices" => ("apis/apiregistration.k8s.io/v1", "apiservices", false),
         _ => return None,
     };
     Some(if namespaced {

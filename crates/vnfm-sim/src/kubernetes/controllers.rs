@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::apply::Owners;
 use super::disruption;
+use super::extensions;
 use super::facts::{condition, event, is_ready, is_terminating, keys, owner, tolerates};
 use super::networks;
 use super::nodes;
@@ -55,6 +56,7 @@ impl Controllers {
             volumes::reconcile(store);
             collect_garbage(store);
             disruption::reconcile(store);
+            extensions::reconcile(store);
             if store.version == before {
                 break;
             }

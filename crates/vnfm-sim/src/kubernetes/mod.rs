@@ -25,6 +25,7 @@ mod clusters;
 mod controllers;
 mod discovery;
 mod disruption;
+mod extensions;
 mod facts;
 mod inventory;
 mod networks;

@@ -407,7 +407,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
 /// Group, kind, plural, whether it is namespaced.
-const KINDS: [(&str, &str, &str, bool); 33] = [
+const KINDS: [(&str, &str, &str, bool); 35] = [
     ("", "Namespace", "namespaces", false),
     ("", "ConfigMap", "configmaps", true),
     ("", "Secret", "secrets", true),
@@ -433,6 +433,7 @@ const KINDS: [(&str, &str, &str, bool); 33] = [
     (RBAC, "ClusterRole", "clusterroles", false),
     (RBAC, "ClusterRoleBinding", "clusterrolebindings", false),
     ("networking.k8s.io", "Ingress", "ingresses", true),
+    ("networking.k8s.io", "IngressClass", "ingressclasses", false),
     (
         "networking.k8s.io",
         "NetworkPolicy",
@@ -471,4 +472,5 @@ const KINDS: [(&str, &str, &str, bool); 33] = [
         "customresourcedefinitions",
         false,
     ),
+    ("apiregistration.k8s.io", "APIService", "apiservices", false),
 ];

@@ -49,7 +49,7 @@ async fn add_ons_are_installed_in_order_and_are_healthy() {
     lab.check(&effects);
     assert_eq!(
         effects.metadata["addons"],
-        json!({ "metrics": "0.9.0", "settings": "" })
+        json!({ "cni": "1", "coredns": "v1", "metrics": "0.9.0", "settings": "" })
     );
     let cluster = lab.cluster();
     let server = cluster

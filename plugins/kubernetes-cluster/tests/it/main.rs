@@ -11,6 +11,8 @@ mod backups;
 #[cfg(test)]
 mod ca_script;
 #[cfg(test)]
+mod catalogue;
+#[cfg(test)]
 mod clocks;
 #[cfg(test)]
 mod control_planes;
@@ -32,6 +34,8 @@ mod heal;
 mod host_script;
 #[cfg(test)]
 mod install;
+#[cfg(test)]
+mod kube_vip;
 #[cfg(test)]
 mod lab;
 #[cfg(test)]
