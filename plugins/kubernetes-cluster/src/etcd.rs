@@ -424,7 +424,7 @@ pub(crate) async fn undo_restore(cx: &HookContext) -> Result<Effects, DriverErro
     Err(DriverError::new("restore-irreversible", detail).phase(PHASE))
 }
 
-/// Takes a snapshot beside the host's copies for an upgrade, unless there is one.
+/// Takes a snapshot next to the host's copies for an upgrade, unless there is one.
 ///
 /// # Errors
 ///
