@@ -15,6 +15,7 @@ use vnfm_tests::service_client::Client;
 use vnfm_tests::testbed::{VNF_A, VNF_B};
 
 use crate::cluster_actions::{LIMIT, Scenario, next_version};
+use crate::control_planes::completes;
 
 const NODES: [&str; 4] = ["masternode", "workernode-0", "workernode-1", "workernode-2"];
 const REPOSITORY: &str = "/var/tmp/repository";
@@ -145,8 +146,10 @@ fn an_upgrade_is_rolled_back_or_goes_on_two_workers_at_a_time() {
     };
     let version = std::fs::read_to_string(next.join("version")).unwrap();
     let version = version.trim();
-    let grown = scenario.testbed.scale_workers("--out", 1);
-    scenario.testbed.wait_for_state(&grown, "COMPLETED");
+    completes(
+        &scenario.testbed,
+        &scenario.testbed.scale_workers("--out", 1),
+    );
     scenario.offer_repository(&next);
     let old = scenario.kubelets()[NODES[0]].clone();
     let before = scenario.control_plane();

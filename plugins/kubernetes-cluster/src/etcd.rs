@@ -424,7 +424,7 @@ pub(crate) async fn undo_restore(cx: &HookContext) -> Result<Effects, DriverErro
     Err(DriverError::new("restore-irreversible", detail).phase(PHASE))
 }
 
-/// Takes a snapshot beside the host's copies for an upgrade, unless there is one.
+/// Takes a snapshot next to the host's copies for an upgrade, unless there is one.
 ///
 /// # Errors
 ///
@@ -434,8 +434,9 @@ pub(crate) async fn copy(host: &Machine<'_>) -> Result<(), DriverError> {
     host.step(PHASE, &format!("{RUN} copy")).await
 }
 
-/// Gives etcd and the API server on the host the manifests that were copied, and the only member of an etcd that was changed also the data of
-/// [`copy`], which is then deleted. `is_applied`: the upgrade of the control plane has ended well, so that its data are changed.
+/// Gives etcd and the API server on the host the manifests that were copied, and the only member of an etcd that was changed
+/// also the data of [`copy`], which is then deleted. `is_applied`: the upgrade of the control plane has ended well, so that its
+/// data are changed.
 ///
 /// # Errors
 ///

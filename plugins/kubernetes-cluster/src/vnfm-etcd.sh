@@ -6,7 +6,7 @@
 #   vnfm-etcd unpack NAME PASSPHRASE_FILE MEMBER PEER_URL   makes NAME the data of a cluster of this one MEMBER, in DATA/vnfm-new;
 #                                                 fails if the passphrase is another, or NAME not complete or not this cluster's
 #   vnfm-etcd restore ID                          etcd has what was unpacked, once for each ID
-#   vnfm-etcd copy                                a snapshot beside what `vnfm-kubernetes keep` has copied, unless there is one
+#   vnfm-etcd copy                                a snapshot next to what `vnfm-kubernetes keep` has copied, unless there is one
 #   vnfm-etcd back [applied]                      etcd and the API server have their copied manifests. If etcd's version was
 #                                                 another, or the upgrade is `applied`, a cluster of one member also has the
 #                                                 data of `copy`, which goes

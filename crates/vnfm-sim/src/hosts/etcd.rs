@@ -1,23 +1,19 @@
 //! `vnfm-etcd`, the script that drivers install for snapshots of etcd. On a real host that is a shell script; here the same
 //! commands have the same effects: a snapshot is a file with the cluster's objects, its CA and the passphrase's hash, and a
 //! second line with the SHA-256 of the first.
-//!
-//! etcd's data have the version that all of its members have, as their manifests name it. An older etcd that starts with newer
-//! data is a violation, and so is a member of several that gets data of its own.
 
 use super::host::Host;
 use super::kubeadm::CA;
+use super::manifests::{DATA_VERSION, manifest, running_version, start_etcd, version_in};
 use super::shell::Shell;
 use super::stdio::{Output, lines};
-use super::upgrade::{COPIES, cluster, manifest, minor};
+use super::upgrade::{COPIES, cluster};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 const SNAPSHOTS: &str = "/var/lib/vnfm/etcd";
 const RESTORED: &str = "/var/lib/etcd/vnfm-restored";
 const UNPACKED: &str = "/var/lib/etcd/vnfm-new";
-/// The version of the data on a host.
-const DATA_VERSION: &str = "/var/lib/etcd/vnfm-sim-version";
 /// Names of snapshots differ, as the times of real ones do.
 const TIMES: &str = "/var/lib/vnfm/times";
 
@@ -155,35 +151,6 @@ fn restore(host: &Host, id: &str) -> Result<String, String> {
     cluster(host).ok_or("no cluster\n")?.restore(&objects);
     host.disk().write(RESTORED, id, 0o600);
     Ok(String::new())
-}
-
-/// The version of etcd in a manifest.
-fn version_in(manifest: Option<&str>) -> u32 {
-    let tag = manifest.and_then(|text| text.trim().rsplit(':').next());
-    tag.map(minor).unwrap_or_default()
-}
-
-fn running_version(host: &Host) -> u32 {
-    version_in(host.disk().text(&manifest("etcd")).as_deref())
-}
-
-/// etcd starts with the version of its manifest.
-pub(super) fn start_etcd(host: &Host) {
-    let own = running_version(host);
-    let data = host.disk().text(DATA_VERSION);
-    let data: u32 = data.and_then(|text| text.parse().ok()).unwrap_or_default();
-    if own < data {
-        let name = &host.spec().name;
-        host.lan.books.record_violation(format!(
-            "etcd 3.{own} on `{name}` refuses the data of etcd 3.{data}"
-        ));
-    }
-    let all = host.lan.hosts_of_members(host);
-    if let Some(common) = all.iter().map(|host| running_version(host)).min() {
-        for member in all {
-            member.disk().write(DATA_VERSION, common.to_string(), 0o600);
-        }
-    }
 }
 
 fn copy_path() -> String {

@@ -10,6 +10,7 @@
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
 //! | `upgrade.rs` | its upgrade and its certificates; `vnfm-kubernetes`, the script for both |
 //! | `ca.rs` | `vnfm-ca`, the script for the rotation of the CA |
+//! | `manifests.rs` | its static pods, and the version of its etcd |
 //! | `etcd.rs` | `vnfm-etcd`, the script for snapshots |
 //! | `software.rs` | `vnfm-software`, the script for software of nodes |
 //! | `lease.rs` | `vnfm-lease`, the script for the leases of bare hosts |
@@ -32,6 +33,7 @@ mod joining;
 mod kubeadm;
 mod kubectl;
 mod lease;
+mod manifests;
 mod member;
 mod members;
 mod programs;

@@ -6,14 +6,14 @@
 //! | version of a program | content of `/usr/bin/PROGRAM`; empty: [`VERSION`] |
 //! | version of the control plane | the image in its manifests, and `kubeadm-config` of the cluster |
 //! | version of the kubelet | `nodeInfo` of the node, once the kubelet was restarted |
-//! | version of etcd | the image in its manifest; that of its data: `etcd.rs` |
+//! | version of etcd | the image in its manifest; that of its data: `manifests.rs` |
 //!
 //! A step that a real cluster does not survive is a violation: a skipped minor version, a kubelet newer than the control
 //! plane, a kubelet replaced below running pods.
 
-use super::etcd::start_etcd;
 use super::host::{Host, KUBELET};
 use super::kubeadm::{ADMIN, VERSION, endpoint_of};
+use super::manifests::{MANIFESTS, manifest, minor, start_etcd};
 use super::shell::Shell;
 use super::stdio::{Output, lines};
 use crate::kubernetes::Cluster;
@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
-const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const COMPONENTS: [&str; 4] = [
     "etcd",
     "kube-apiserver",
@@ -43,10 +42,6 @@ pub(super) fn program_version(host: &Host, program: &str) -> String {
     let content = host.disk().text(&format!("/usr/bin/{program}"));
     let content = content.filter(|version| !version.is_empty());
     content.unwrap_or_else(|| VERSION.to_owned())
-}
-
-pub(super) fn manifest(component: &str) -> String {
-    format!("{MANIFESTS}/{component}.yaml")
 }
 
 /// Writes the static pods of a control plane in the version of kubeadm.
@@ -97,15 +92,6 @@ fn recorded_version(cluster: &Cluster) -> String {
         .nth(1)
         .unwrap_or(VERSION);
     version.lines().next().unwrap_or_default().to_owned()
-}
-
-/// The second number of a version.
-pub(super) fn minor(version: &str) -> u32 {
-    let minor = version
-        .split('.')
-        .nth(1)
-        .and_then(|minor| minor.parse().ok());
-    minor.unwrap_or_default()
 }
 
 /// The cluster of a control-plane node or of a worker.
