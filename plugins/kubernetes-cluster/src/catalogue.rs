@@ -287,7 +287,7 @@ mod tests {
         planned(&serde_json::from_value::<Vec<AddOn>>(addons).unwrap())
     }
 
-    fn refusal(addon: Value) -> String {
+    fn refusal(addon: &Value) -> String {
         plan(json!([addon])).unwrap_err()
     }
 
@@ -386,7 +386,7 @@ mod tests {
             ),
         ];
         for (addon, words) in table {
-            let error = refusal(addon);
+            let error = refusal(&addon);
             assert!(words.iter().all(|word| error.contains(word)), "{error}");
         }
     }
