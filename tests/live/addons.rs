@@ -226,7 +226,10 @@ fn an_api_server_accepts_the_static_pod_of_kube_vip() {
     let path = root().join("plugins/kubernetes-cluster/tests/it/kube-vip.json");
     let pod: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let words = "apply --server-side --validate=strict --dry-run=server -o name -f -";
-    assert_eq!(plane.kubectl(words, &[pod.clone()]), "pod/kube-vip\n");
+    assert_eq!(
+        plane.kubectl(words, std::slice::from_ref(&pod)),
+        "pod/kube-vip\n"
+    );
     let mut wrong = pod;
     wrong["spec"]["containers"][0]["arg"] = json!([]);
     let refused = plane.run(words, &[wrong]);
