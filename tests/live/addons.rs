@@ -20,10 +20,9 @@ use vnfm_tests::programs::until;
 use vnfm_tests::sources::root;
 use vnfm_tests::testbed::LONG;
 
-/// Entries of the catalogue whose objects become healthy with simulated nodes: metrics-server has an APIService that needs pods
-/// that respond.
+/// Entries of the catalogue whose objects become healthy with simulated nodes: metrics-server has an `APIService` that needs pods
+/// that respond, and kubeadm's `CoreDNS` runs on nodes with the label of their operating system only.
 const HEALTHY: &[&str] = &[
-    "coredns",
     "cni-plugins",
     "multus",
     "node-feature-discovery",
@@ -55,8 +54,9 @@ impl Plane {
     fn run(&self, words: &str, objects: &[Value]) -> Output {
         let mut command = Command::new(self.programs.join("kubectl"));
         command.arg("--kubeconfig").arg(&self.kubeconfig);
-        let input = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        output(command.args(words.split(' ')), &input.to_string())
+        // A stream, as the plugin writes it: kubectl checks the fields of a `List` itself instead of asking the API server.
+        let input: Vec<_> = objects.iter().map(Value::to_string).collect();
+        output(command.args(words.split(' ')), &input.join("\n---\n"))
     }
 
     /// The same, which must succeed.
@@ -184,7 +184,12 @@ fn kubeadm_coredns(plane: &Plane) -> Vec<Value> {
 #[test]
 fn every_manifest_of_the_catalogue_is_applied_strictly_and_removed() {
     let Some(plane) = Plane::find() else { return };
-    let coredns = Applied::new(&plane, kubeadm_coredns(&plane));
+    let coredns = kubeadm_coredns(&plane);
+    plane.kubectl("create --field-manager=kubeadm -f -", &coredns);
+    let coredns = Applied {
+        plane: &plane,
+        objects: coredns,
+    };
     for (name, objects) in catalogue() {
         let kinds: Vec<_> = objects
             .iter()
@@ -221,7 +226,10 @@ fn an_api_server_accepts_the_static_pod_of_kube_vip() {
     let path = root().join("plugins/kubernetes-cluster/tests/it/kube-vip.json");
     let pod: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let words = "apply --server-side --validate=strict --dry-run=server -o name -f -";
-    assert_eq!(plane.kubectl(words, &[pod.clone()]), "pod/kube-vip\n");
+    assert_eq!(
+        plane.kubectl(words, std::slice::from_ref(&pod)),
+        "pod/kube-vip\n"
+    );
     let mut wrong = pod;
     wrong["spec"]["containers"][0]["arg"] = json!([]);
     let refused = plane.run(words, &[wrong]);
@@ -250,7 +258,7 @@ fn copy_plugins(folder: &Path) {
 /// Gives a namespace an interface by macvlan and host-local, and takes it away, in namespaces of its own.
 const ATTACH: &str = r#"set -e
 mount -t tmpfs none /run; mkdir -p /run/netns
-ip netns add pod; ip link add uplink type dummy; ip link set uplink up
+ip netns add pod; ip link add uplink type bridge; ip link set uplink up
 export CNI_CONTAINERID=1 CNI_NETNS=/run/netns/pod CNI_IFNAME=net1
 call() { echo "$CONFIG" | CNI_COMMAND=$1 "$CNI_PATH/macvlan" >/dev/null; }
 call ADD; ip netns exec pod ip -o -4 addr show net1

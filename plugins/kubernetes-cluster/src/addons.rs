@@ -436,7 +436,8 @@ fn problem(object: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fill_in, objects, problem};
+    use super::{catalogue_objects, fill_in, objects, problem};
+    use crate::catalogue::{CATALOGUE, Preset};
     use crate::params::AddOn;
     use serde_json::{Value, json};
 
@@ -525,5 +526,49 @@ mod tests {
                 None => assert_eq!(found, None, "{object}"),
             }
         }
+    }
+
+    /// Each value of an entry is used by its manifest, which uses no other.
+    #[test]
+    fn manifests_take_exactly_the_values_of_their_entries() {
+        let addons = CATALOGUE.iter().map(|entry| {
+            let required = entry
+                .values
+                .iter()
+                .filter(|(_, preset)| *preset == Preset::Required);
+            let values: serde_json::Map<_, _> = required
+                .map(|(key, _)| ((*key).to_owned(), json!("a:1")))
+                .collect();
+            json!({ "name": entry.name, "values": values })
+        });
+        for (name, objects) in catalogue_objects(addons.collect()).unwrap() {
+            let text = json!(objects).to_string();
+            assert!(!text.contains("\"${"), "{name}: {text}");
+            assert!(
+                text.contains(&format!("\"vnfm.dev/addon\":\"{name}\"")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn data_that_are_not_texts_are_written_as_json() {
+        let objects = catalogue_objects(
+            json!([{"name": "local-path", "values": {"HELPER_IMAGE": "a\": b"}}]),
+        );
+        let (_, objects) = objects.unwrap().remove(0);
+        let data = objects
+            .iter()
+            .find(|object| object["kind"] == "ConfigMap")
+            .unwrap();
+        let helper: Value =
+            serde_json::from_str(data["data"]["helperPod.yaml"].as_str().unwrap()).unwrap();
+        assert_eq!(helper["spec"]["containers"][0]["image"], "a\": b");
+        assert!(
+            data["data"]["setup"]
+                .as_str()
+                .unwrap()
+                .starts_with("#!/bin/sh\n")
+        );
     }
 }

@@ -4,15 +4,13 @@
 //! the first one was; `CoreDNS` is upgraded by kubeadm.
 
 use crate::addons::{self, Problems};
-use crate::catalogue::tag;
+use crate::catalogue::{CNI, tag};
 use crate::machine::{FOLDER, Machine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "cni";
-/// Its name among the add-ons.
-pub(crate) const CNI: &str = "cni";
 /// Its name among the add-ons, and that of its Deployment.
 const COREDNS: &str = "coredns";
 /// Where the images of a workload are.

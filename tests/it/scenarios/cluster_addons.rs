@@ -8,7 +8,7 @@ use vnfm_tests::testbed::{Testbed, VNF_A};
 
 use super::testbed;
 
-const METRICS: &str = "deployment/metrics-server -n kube-system";
+const METRICS: &str = "deployment metrics-server -n kube-system";
 
 /// Runs `vnfmctl cluster …` to the end of its operation.
 fn cluster(testbed: &Testbed, args: &[&str]) -> CliOutput {
@@ -76,9 +76,9 @@ fn add_ons_are_applied_again_and_kubernetes_is_upgraded() {
     );
     assert_eq!(replicas(&inside), 2, "an upgrade applies the add-ons again");
     let operations = testbed.server.get("/vnflcm/v2/vnf_lcm_op_occs?all_fields");
-    let asked = operations.to_string();
+    let parameters = operations.to_string();
     for words in ["\"parallel_upgrades\":2", "\"drain_timeout_seconds\":60"] {
-        assert!(asked.contains(words), "{operations:#}");
+        assert!(parameters.contains(words), "{operations:#}");
     }
     cluster(&testbed, &["check", VNF_A]);
     assert_eq!(shown(&testbed)["metadata"]["addonsNotHealthy"], Value::Null);
@@ -103,12 +103,13 @@ fn a_version_that_the_catalogue_lacks_and_one_that_skips_are_refused() {
     let skips = testbed.server.run(&words);
     assert_ne!(skips.code, 0, "{skips:?}");
     let operations = testbed.server.get("/vnflcm/v2/vnf_lcm_op_occs?all_fields");
-    assert!(
-        operations
-            .to_string()
-            .contains("would skip a minor version"),
-        "{operations:#}"
-    );
+    let mut all = operations.as_array().unwrap().iter();
+    let upgrade = all.find(|one| one["operation"] == "OPERATE").unwrap();
+    let error = upgrade["error"]["detail"].as_str().unwrap();
+    assert!(error.contains("would skip a minor version"), "{error}");
+    let id = upgrade["id"].as_str().unwrap();
+    testbed.server.run(&["op", "rollback", id, "--watch"]);
+    testbed.wait_for_state(id, "ROLLED_BACK");
     testbed.terminate_and_delete(VNF_A);
     testbed.finish();
     sim.assert_clean();
