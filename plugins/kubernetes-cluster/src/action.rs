@@ -263,7 +263,7 @@ async fn plan<P>(
     request: &HookRequest<P>,
     installation: &Installation,
 ) -> Result<Plan, DriverError> {
-    Plan::of(cx, request, installation).await
+    Plan::for_request(cx, request, installation).await
 }
 
 /// Shows versions, clocks, members of etcd, certificates and the software of nodes.
