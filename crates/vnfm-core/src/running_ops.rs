@@ -78,11 +78,15 @@ impl RunningOps {
         }
     }
 
-    /// Removes an operation that is no longer driven here.
-    pub(crate) fn remove(&self, op_id: &str) {
-        if let Some(live) = lock(&self.ops).remove(op_id) {
-            live.changed.notify(usize::MAX);
+    /// Removes an operation that is no longer driven as `live`. If this process has claimed it again meanwhile, because the
+    /// lease had ended, the later entry stays.
+    pub(crate) fn remove(&self, op_id: &str, live: &Arc<RunningOp>) {
+        let mut ops = lock(&self.ops);
+        if ops.get(op_id).is_some_and(|now| Arc::ptr_eq(now, live)) {
+            ops.remove(op_id);
         }
+        drop(ops);
+        live.changed.notify(usize::MAX);
         self.changed.notify(usize::MAX);
     }
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use vnfm_core::ports::{
-    CommandOutput, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher,
+    CommandOutput, Content, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher,
 };
 use vnfm_outbound::Destinations;
 use wait::Reports;
@@ -106,7 +106,11 @@ impl Ssh {
     ///
     /// As [`Ssh::run`], and `Refused` if the host cannot write the file.
     pub async fn put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
-        put::put(&self.pool, target, file, PUT_TIMEOUT).await
+        let limit = match file.content {
+            Content::Bytes(_) => PUT_TIMEOUT,
+            Content::Streamed { .. } => COPY_TIMEOUT,
+        };
+        put::put(&self.pool, target, file, limit).await
     }
 
     /// Copies a file of `target` to the local disk, in bounded memory. The local file exists already.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use vnfm_core::ports::{CommandOutput, PinnedTarget, PortError, SshTarget};
 
@@ -35,6 +35,8 @@ pub(crate) struct Job {
 pub(crate) enum Input {
     Bytes(Vec<u8>),
     File(File),
+    /// Parts, as they arrive.
+    Parts(mpsc::Receiver<Vec<u8>>),
 }
 
 /// A local file that receives the output of a command.
@@ -177,6 +179,15 @@ async fn send_stdin(write: &ChannelWriteHalf<Msg>, stdin: Input) -> Infallible {
         Input::Bytes(bytes) if bytes.is_empty() => Ok(()),
         Input::Bytes(bytes) => write.data(&*bytes).await,
         Input::File(file) => write.data(file).await,
+        Input::Parts(mut parts) => {
+            let mut sent = Ok(());
+            while sent.is_ok()
+                && let Some(part) = parts.recv().await
+            {
+                sent = write.data(&*part).await;
+            }
+            sent
+        }
     };
     if sent.is_ok() {
         let _ = write.eof().await;

@@ -267,7 +267,7 @@ async fn plan<P>(
     request: &HookRequest<P>,
     installation: &Installation,
 ) -> Result<Plan, DriverError> {
-    Plan::of(cx, request, installation).await
+    Plan::for_request(cx, request, installation).await
 }
 
 /// Shows versions, clocks, members of etcd, certificates, add-ons and the software of nodes.

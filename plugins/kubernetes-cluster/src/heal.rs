@@ -137,7 +137,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
 
 async fn plan(cx: &HookContext, request: &Request) -> Result<Plan, DriverError> {
     let installation = &request.additional_params.k8s_cluster_installation_param;
-    Plan::of(cx, request, installation).await
+    Plan::for_request(cx, request, installation).await
 }
 
 fn heal_target(request: &Request) -> Result<&Heal, DriverError> {

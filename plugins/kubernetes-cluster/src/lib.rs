@@ -136,7 +136,7 @@ impl KubernetesCluster {
         request: HookRequest<InstantiateParams>,
     ) -> Result<Effects, DriverError> {
         let installation = &request.additional_params.k8s_cluster_installation_param;
-        let plan = Plan::of(&cx, &request, installation).await?;
+        let plan = Plan::for_request(&cx, &request, installation).await?;
         plan.check()?;
         for name in plan.ignored() {
             cx.warn(&format!("unknown parameter `{name}` is ignored"));

@@ -63,7 +63,7 @@ impl Plan {
     /// # Errors
     ///
     /// Those of [`Plan::new`] and [`endpoint::with_outputs`].
-    pub(crate) async fn of<P>(
+    pub(crate) async fn for_request<P>(
         cx: &HookContext,
         request: &HookRequest<P>,
         installation: &Installation,

@@ -138,7 +138,7 @@ pub(crate) async fn undo_end(cx: &HookContext, request: &Request) -> Result<Effe
 
 async fn plan(cx: &HookContext, request: &Request) -> Result<Plan, DriverError> {
     let installation = &request.additional_params.k8s_cluster_installation_param;
-    Plan::of(cx, request, installation).await
+    Plan::for_request(cx, request, installation).await
 }
 
 fn scale(request: &Request) -> Result<&Scale, DriverError> {

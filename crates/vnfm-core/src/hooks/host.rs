@@ -5,9 +5,9 @@ use super::credentials::{CredentialSecrets, Requested};
 use super::pinning::Login;
 use crate::context::Context;
 use crate::ports::{
-    Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
-    InfraDriver, Ownership, PinnedTarget, PortError, SecretJson, SshCommand, SshTarget,
-    Watcher as _, files_of, remote_file, wrong_call,
+    Change, Code, CommandOutput, Content, ErrorKind, Fence, HookCall, HookFile, HookHost,
+    HttpRequest, InfraDriver, Ownership, PinnedTarget, PortError, SecretJson, SshCommand,
+    SshTarget, Watcher as _, files_of, remote_file, wrong_call,
 };
 use crate::running_ops::RunningOp;
 use crate::vims::VimHandle;
@@ -16,11 +16,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
-use vnfm_descriptor::Package;
+use vnfm_descriptor::{Package, ReadError};
 
 pub(crate) struct Host {
     pub(crate) context: Context,
@@ -179,7 +180,7 @@ impl Host {
 
     async fn ssh_put(&self, target: SshTarget, file: HookFile) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
-        let file = remote_file(file, |path| self.read(path))?;
+        let file = remote_file(file, |path| self.artifact(path))?;
         self.context.ports.host.ssh_put(target, &file).await?;
         Ok(json!({}))
     }
@@ -223,12 +224,22 @@ impl Host {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, PortError> {
-        self.package.read(path).map_err(|error| {
-            PortError::new(
-                &ARTIFACT,
-                format!("read `{path}` of the package"),
-                error.to_string(),
-            )
+        self.package
+            .read(path)
+            .map_err(|error| unread(path, &error))
+    }
+
+    /// A file of the package for a host, such as an archive of images, which may be larger than what is read into memory.
+    fn artifact(&self, path: &str) -> Result<Content, PortError> {
+        let bytes = self
+            .package
+            .size(path)
+            .map_err(|error| unread(path, &error))?;
+        let (package, path) = (self.package.clone(), path.to_owned());
+        let source = move |to: &mut dyn Write| package.copy(&path, to).map_err(io::Error::other);
+        Ok(Content::Streamed {
+            bytes,
+            source: Arc::new(source),
         })
     }
 
@@ -272,6 +283,11 @@ impl Host {
             .await;
         json!({})
     }
+}
+
+fn unread(path: &str, error: &ReadError) -> PortError {
+    let action = format!("read `{path}` of the package");
+    PortError::new(&ARTIFACT, action, error.to_string())
 }
 
 pub(super) fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {

@@ -201,7 +201,9 @@ struct Driving<'a>(Option<(&'a Context, &'a str)>);
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
         if let Some((context, op_id)) = self.0 {
-            context.live.remove(op_id);
+            if let Some(live) = context.live.get(op_id) {
+                context.live.remove(op_id, &live);
+            }
             context.exclusion.arrived(op_id);
         }
     }

@@ -234,7 +234,7 @@ impl Control<'_> {
             epoch: record.epoch,
         };
         let op = load(context, self.operations, tenant, fence).await?;
-        context.live.remove(op_id);
+        context.live.remove(op_id, &op.live);
         let (_, mut changes) = transition(&op, next, None)?;
         changes.extend(audit);
         match context.store().write(None, changes).await {

@@ -70,7 +70,7 @@ pub(crate) async fn drive(
         }
     };
     live.store_log(context.store(), &fence.op_id).await;
-    context.live.remove(&fence.op_id);
+    context.live.remove(&fence.op_id, &live);
     context.exclusion.arrived(&fence.op_id);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {

@@ -2,7 +2,10 @@
 
 use super::{HostPin, PortError, Watcher};
 use async_trait::async_trait;
+use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 pub use vnfm_plugin_messages::{
     Command as SshCommand, FileTransfer, FileUpload as HookFile, HttpRequest, HttpResponse,
     Output as CommandOutput, SshTarget,
@@ -32,7 +35,7 @@ impl From<SshTarget> for PinnedTarget {
 }
 
 /// A file to write to a host, atomically.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RemoteFile {
     /// Absolute path of the file on the host.
     pub path: String,
@@ -41,7 +44,63 @@ pub struct RemoteFile {
     /// Whether root writes it, through `sudo -n`.
     pub sudo: bool,
     /// Content of the file; replaces an existing one.
-    pub content: Vec<u8>,
+    pub content: Content,
+}
+
+/// Writes a content, from its beginning.
+pub type Source = Arc<dyn Fn(&mut dyn Write) -> io::Result<u64> + Send + Sync>;
+
+/// Content of a file for a host.
+#[derive(Clone)]
+pub enum Content {
+    /// In memory.
+    Bytes(Vec<u8>),
+    /// A file of any size, such as an image of the package: read while it is sent, in bounded memory.
+    Streamed {
+        /// Its size: a source of another size is an error.
+        bytes: u64,
+        /// Where it comes from.
+        source: Source,
+    },
+}
+
+impl Content {
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Streamed { bytes, .. } => *bytes,
+        }
+    }
+
+    /// The content in memory.
+    ///
+    /// # Errors
+    ///
+    /// If its source cannot be read.
+    pub fn into_bytes(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Streamed { source, .. } => {
+                let mut bytes = Vec::new();
+                source(&mut bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl fmt::Debug for Content {
+    /// It may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.size())
+    }
 }
 
 /// A copy of a file between a host and the local disk.

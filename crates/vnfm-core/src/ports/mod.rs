@@ -69,8 +69,8 @@ pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
 pub use files::{InstanceFiles, MAX_FILE_BYTES, NoInstanceFiles, is_file_name};
 pub use host::{
-    CommandOutput, FileCopy, FileTransfer, HookFile, HostServices, HttpRequest, HttpResponse,
-    PinnedTarget, RemoteFile, SshCommand, SshTarget,
+    CommandOutput, Content, FileCopy, FileTransfer, HookFile, HostServices, HttpRequest,
+    HttpResponse, PinnedTarget, RemoteFile, Source, SshCommand, SshTarget,
 };
 pub use infra::{InfraDriver, NO_CAPABILITIES, NO_POLICIES, OwnedResource};
 pub use inventory::{Inventory, Recorded};

@@ -1,7 +1,9 @@
 //! The host services for hooks, by name, with the formats of their requests: the only place that defines
 //! them. They are implemented elsewhere.
 
-use super::{Code, ErrorKind, HookFile, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget};
+use super::{
+    Code, Content, ErrorKind, HookFile, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
@@ -68,13 +70,14 @@ impl std::fmt::Debug for HookCall {
 /// `Refused` if it has no content, two contents, or invalid base64; errors of `artifact`.
 pub fn remote_file(
     file: HookFile,
-    artifact: impl FnOnce(&str) -> Result<Vec<u8>, PortError>,
+    artifact: impl FnOnce(&str) -> Result<Content, PortError>,
 ) -> Result<RemoteFile, PortError> {
     let wrong = |what: String| wrong_call("ssh.put", what);
     let content = match (file.content_base64, file.artifact) {
         (Some(text), None) => BASE64
             .decode(text)
-            .map_err(|error| wrong(error.to_string()))?,
+            .map_err(|error| wrong(error.to_string()))?
+            .into(),
         (None, Some(path)) => artifact(&path)?,
         _ => return Err(wrong("needs one of contentBase64 and artifact".to_owned())),
     };

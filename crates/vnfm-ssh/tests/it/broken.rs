@@ -204,7 +204,7 @@ async fn a_sudo_that_asks_for_a_password_is_reported_with_its_message() {
         path: "/etc/x".into(),
         mode: "0600".into(),
         sudo: true,
-        content: b"x".to_vec(),
+        content: b"x".to_vec().into(),
     };
     let error = ssh.put(&target, &file).await.unwrap_err();
     says(
@@ -248,7 +248,7 @@ async fn an_interrupted_upload_leaves_no_partial_file() {
         path: place.join("big").display().to_string(),
         mode: "0600".into(),
         sudo: false,
-        content: vec![7; 100_000_000],
+        content: vec![7; 100_000_000].into(),
     };
     let upload = tokio::spawn({
         let (ssh, target, file) = (ssh.clone(), target.clone(), file.clone());
@@ -268,7 +268,7 @@ async fn an_interrupted_upload_leaves_no_partial_file() {
     );
     eventually("what was begun is gone", || count() == 0).await;
     let again = RemoteFile {
-        content: b"whole".to_vec(),
+        content: b"whole".to_vec().into(),
         ..file
     };
     ssh.put(&target, &again).await.unwrap();

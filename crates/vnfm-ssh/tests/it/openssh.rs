@@ -1,14 +1,15 @@
 //! The client against a real OpenSSH server.
 
 use crate::sshd::Sshd;
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 use vnfm_core::ports::{
-    CommandOutput, ErrorKind, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand, SshTarget,
-    Watcher,
+    CommandOutput, Content, ErrorKind, FileCopy, PinnedTarget, PortError, RemoteFile, SshCommand,
+    SshTarget, Watcher,
 };
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
@@ -131,7 +132,7 @@ async fn a_file_is_written_completely_with_its_mode() {
         path: path.display().to_string(),
         mode: "0640".into(),
         sudo: false,
-        content: content.clone(),
+        content: content.clone().into(),
     };
     ssh.put(&target, &file).await.unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), content);
@@ -139,7 +140,7 @@ async fn a_file_is_written_completely_with_its_mode() {
         std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
         0o640
     );
-    file.content = b"short".to_vec();
+    file.content = b"short".to_vec().into();
     ssh.put(&target, &file).await.unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"short");
     assert_eq!(
@@ -202,6 +203,46 @@ async fn a_file_of_another_size_is_not_copied() {
     assert_eq!(std::fs::read(at("remote")).unwrap(), b"seven b", "it stays");
 }
 
+/// A content that is read while it is sent: `len` bytes, then this end.
+fn streamed(len: u64, end: fn() -> io::Result<()>) -> Content {
+    let source = move |to: &mut dyn Write| {
+        let mut content = io::repeat(7).take(len);
+        let copied = io::copy(&mut content, to)?;
+        end().map(|()| copied)
+    };
+    Content::Streamed {
+        bytes: 3_000_001,
+        source: Arc::new(source),
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_file_is_written_completely_or_not_at_all() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let path = sshd.folder.path().join("streamed");
+    let mut file = RemoteFile {
+        path: path.display().to_string(),
+        mode: "0600".into(),
+        sudo: false,
+        content: streamed(3_000_001, || Ok(())),
+    };
+    ssh.put(&target, &file).await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), vec![7; 3_000_001]);
+    std::fs::write(&path, "before").unwrap();
+    for content in [
+        streamed(3_000_001, || Err(io::Error::other("a checksum is wrong"))),
+        streamed(3_000_000, || Ok(())),
+        streamed(3_000_002, || Ok(())),
+    ] {
+        file.content = content;
+        let error = ssh.put(&target, &file).await.unwrap_err();
+        assert_eq!(error.name(), "ssh.not-written");
+        assert!(error.to_string().contains("of 3000001 bytes"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+    }
+}
+
 #[tokio::test]
 async fn a_file_that_cannot_be_written_is_reported_with_the_hosts_message() {
     let Some(sshd) = Sshd::start() else { return };
@@ -215,7 +256,7 @@ async fn a_file_that_cannot_be_written_is_reported_with_the_hosts_message() {
             path: path.into(),
             mode: mode.into(),
             sudo: false,
-            content: b"x".to_vec(),
+            content: b"x".to_vec().into(),
         };
         let error = ssh.put(&target, &file).await.unwrap_err();
         assert_eq!(

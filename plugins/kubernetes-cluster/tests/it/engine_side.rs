@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::{
-    Clock as _, Code, ErrorKind, FileCopy, FileTransfer, HookCall, HookHost, HttpRequest,
+    Clock as _, Code, Content, ErrorKind, FileCopy, FileTransfer, HookCall, HookHost, HttpRequest,
     InstanceFiles as _, PortError, remote_file, wrong_call,
 };
 use vnfm_plugin_sdk::ServiceError;
@@ -151,7 +151,7 @@ impl EngineSide {
         match HookCall::parse(service, request.clone())? {
             HookCall::Run(host, command) => Ok(json!(self.ssh.run(&host.into(), &command).await?)),
             HookCall::Put(host, file) => {
-                let file = remote_file(file, |path| self.file(path))?;
+                let file = remote_file(file, |path| self.file(path).map(Content::Bytes))?;
                 self.ssh.put(&host.into(), &file).await.map(|()| json!({}))
             }
             HookCall::Wait(host, seconds) => {

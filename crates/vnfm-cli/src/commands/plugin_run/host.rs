@@ -8,14 +8,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm::descriptor::Package;
 use vnfm::outbound::Destinations;
 use vnfm::ports::{
-    Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
-    PortError, SshCommand, SshTarget, Watcher, files_of, remote_file, wrong_call,
+    Clock as _, Code, CommandOutput, Content, ErrorKind, HookCall, HookFile, HookHost,
+    HostServices as _, PortError, SshCommand, SshTarget, Watcher, files_of, remote_file,
+    wrong_call,
 };
 use vnfm::{Hosts, SystemClock};
 
@@ -238,15 +240,19 @@ impl Host {
     }
 
     async fn put(&self, target: &SshTarget, file: HookFile) -> Result<Value, PortError> {
-        let file = remote_file(file, |path| self.artifact(path))?;
+        let artifact = |path: &str| self.artifact(path).map(Content::Bytes);
+        let file = remote_file(file, artifact)?;
         match self
             .inventory
             .host_at(&target.address)
             .filter(|host| host.is_simulated())
         {
-            Some(host) => self
-                .state
-                .put(&host.name, file.path, BASE64.encode(file.content))?,
+            Some(host) => {
+                let unread = |error: io::Error| wrong_call("ssh.put", error.to_string());
+                let content = file.content.into_bytes().map_err(unread)?;
+                self.state
+                    .put(&host.name, file.path, BASE64.encode(content))?;
+            }
             None => {
                 self.hosts
                     .ssh_put(&self.inventory.resolve(target), &file)
