@@ -9,6 +9,8 @@ use vnfm_plugin_sdk::prelude::*;
 
 /// Our folder on a host; a reboot clears it.
 pub(crate) const FOLDER: &str = "/run/vnfm";
+/// The folder of large files on a host, which may not fit into its memory.
+pub(crate) const LARGE_FILES: &str = "/var/lib/vnfm/files";
 const RUNNER: &str = "/run/vnfm/vnfm-step";
 /// Run through `sh`, because `/run` is mounted `noexec` on many images.
 const RUN: &str = "sh /run/vnfm/vnfm-step";
@@ -241,7 +243,7 @@ impl<'a> Machine<'a> {
 
     /// Starts `argv` as step `name` and waits for its end; fails if its exit code is not 0.
     pub(crate) async fn step(&self, name: &str, argv: &str) -> Result<(), DriverError> {
-        self.begin(name, None, argv).await?;
+        self.begin(name, ("", None), argv).await?;
         self.finish(name).await
     }
 
@@ -253,7 +255,20 @@ impl<'a> Machine<'a> {
         file: (&str, &str),
         argv: &str,
     ) -> Result<(), DriverError> {
-        self.begin(name, Some(file), argv).await?;
+        let (path, text) = file;
+        self.begin(name, (path, Some(text)), argv).await?;
+        self.finish(name).await
+    }
+
+    /// Like [`Machine::step`], with files whose quoted paths these are: they are deleted from the host when the step ends,
+    /// however it ends.
+    pub(crate) async fn step_on(
+        &self,
+        name: &str,
+        paths: &[String],
+        argv: &str,
+    ) -> Result<(), DriverError> {
+        self.begin(name, (&paths.join(" "), None), argv).await?;
         self.finish(name).await
     }
 
@@ -261,14 +276,16 @@ impl<'a> Machine<'a> {
     async fn begin(
         &self,
         name: &str,
-        file: Option<(&str, &str)>,
+        (files, text): (&str, Option<&str>),
         argv: &str,
     ) -> Result<(), DriverError> {
-        let path = file.map_or("", |(path, _)| path);
-        let line = format!("{RUN} start {} {name} {path} -- {argv}", self.plan.instance);
+        let line = format!(
+            "{RUN} start {} {name} {files} -- {argv}",
+            self.plan.instance
+        );
         loop {
-            if let Some((path, text)) = file {
-                self.put(Upload::new(path, text), name).await?;
+            if let Some(text) = text {
+                self.put(Upload::new(files, text), name).await?;
             }
             if self.run(name, &line).await?.stdout.trim() != "other" {
                 return Ok(());

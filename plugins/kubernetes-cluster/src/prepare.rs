@@ -4,7 +4,8 @@
 
 use crate::config;
 use crate::installer::Installer;
-use crate::machine::{FOLDER, Facts, Machine, quote};
+use crate::machine::{Facts, LARGE_FILES, Machine, quote};
+use crate::programs::PACKAGES;
 use crate::versions::{Version, target};
 use vnfm_plugin_sdk::prelude::*;
 
@@ -73,9 +74,8 @@ impl Installer<'_> {
             .await;
         if !archives.is_empty() {
             let paths = self.upload(host, archives, parameter).await?;
-            return host
-                .step("packages", &format!("dpkg -i {}", paths.join(" ")))
-                .await;
+            let line = format!("dpkg -i {}", paths.join(" "));
+            return host.step_on(PACKAGES, &paths, &line).await;
         }
         let names = missing.join(" ");
         let policy = host
@@ -101,7 +101,7 @@ impl Installer<'_> {
         Err(host.refusal("packages-missing", "packages", detail))
     }
 
-    /// Uploads files of the package and returns their paths on the host.
+    /// Uploads files of the package to the host's disk and returns their paths there, quoted.
     pub(crate) async fn upload(
         &self,
         host: &Machine<'_>,
@@ -111,7 +111,7 @@ impl Installer<'_> {
         let mut paths = Vec::new();
         for file in files {
             let name = file.rsplit('/').next().unwrap_or_default();
-            let path = format!("{FOLDER}/{phase}-files/{name}");
+            let path = format!("{LARGE_FILES}/{phase}/{name}");
             host.put(Upload::artifact(&path, file), phase).await?;
             paths.push(quote(&path));
         }
@@ -137,10 +137,6 @@ impl Installer<'_> {
             line += " && systemctl enable --now containerd";
         }
         host.run("runtime", &line).await?;
-        for path in self.upload(host, &self.plan.images, "images").await? {
-            host.step("images", &format!("ctr -n k8s.io images import {path}"))
-                .await?;
-        }
-        Ok(())
+        self.import_images(host).await
     }
 }

@@ -118,7 +118,7 @@ impl Installer<'_> {
         if !archives.is_empty() {
             let paths = self.upload(host, &archives, PHASE).await?;
             let line = format!("dpkg -i --force-confold {}", paths.join(" "));
-            return host.step(PACKAGES, &line).await;
+            return host.step_on(PACKAGES, &paths, &line).await;
         }
         host.step(PACKAGES, "apt-get update").await?;
         let wanted = match programs {
@@ -136,11 +136,14 @@ impl Installer<'_> {
         host.step(PACKAGES, &line).await
     }
 
-    /// Imports the images that the package provides.
+    /// Imports the images that the package provides, one archive after the other: the host has one of them at a time.
     pub(crate) async fn import_images(&self, host: &Machine<'_>) -> Result<(), DriverError> {
-        for path in self.upload(host, &self.plan.images, IMAGES).await? {
-            let line = format!("ctr -n k8s.io images import {path}");
-            host.step(IMAGES, &line).await?;
+        for image in &self.plan.images {
+            let paths = self
+                .upload(host, std::slice::from_ref(image), IMAGES)
+                .await?;
+            let line = format!("ctr -n k8s.io images import {}", paths.join(" "));
+            host.step_on(IMAGES, &paths, &line).await?;
         }
         Ok(())
     }
