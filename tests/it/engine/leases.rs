@@ -199,6 +199,38 @@ async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() 
 }
 
 #[tokio::test]
+async fn an_operation_that_its_own_process_claims_again_stays_visible() {
+    let fixture = Fixture::new().await;
+    let engine = fixture.engine();
+    let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
+    fixture.jump(HOUR);
+    let again = engine.take_over().await.unwrap();
+    let mut again = again.expect("the lease has expired by the clock");
+    let held = Arc::new(Notify::new());
+    *fixture.world.gate.lock().unwrap() = Some(("allocate", held.clone()));
+    let allocates = || {
+        let calls = fixture.world.calls();
+        calls.iter().filter(|call| *call == "allocate").count()
+    };
+    while allocates() < 2 {
+        tokio::select! {
+            biased;
+            ended = &mut again => panic!("it ended before the gate: {ended:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    opened.notify_one();
+    driving.await.unwrap();
+    assert_eq!(engine.driven(), 1);
+    let progress = engine.progress(TENANT, &op).await.unwrap();
+    assert_eq!(progress.step.as_deref(), Some("allocate"));
+    held.notify_one();
+    again.await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(engine.driven(), 0);
+}
+
+#[tokio::test]
 async fn a_clock_jump_ahead_does_not_end_a_step() {
     let fixture = Fixture::new().await;
     let engine = fixture.engine();
