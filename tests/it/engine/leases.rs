@@ -205,7 +205,7 @@ async fn an_operation_that_its_own_process_claims_again_stays_visible() {
     let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
     fixture.jump(HOUR);
     let again = engine.take_over().await.unwrap();
-    let mut again = again.expect("the lease has expired by the clock");
+    let mut again = Box::pin(again.expect("the lease has expired by the clock"));
     let held = Arc::new(Notify::new());
     *fixture.world.gate.lock().unwrap() = Some(("allocate", held.clone()));
     let allocates = || {
