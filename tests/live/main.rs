@@ -7,8 +7,6 @@
 mod addons;
 mod bare_hosts;
 mod charts;
-mod cloud_integration;
-mod cluster_api;
 mod contracts;
 mod follow;
 mod heal;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vnfm_tests::bare_machines::{Machine, Machines, request};
 use vnfm_tests::bundles::{Site, vnfmctl};
 use vnfm_tests::real::Real;
@@ -15,7 +15,7 @@ use vnfm_tests::testbed::{Testbed, VIM, VNF_A, VNF_B};
 use crate::cluster_actions::next_version;
 use crate::control_planes::completes;
 
-const HOSTS: &[Machine] = &[
+pub(crate) const HOSTS: &[Machine] = &[
     ("bare-5", "10.77.0.245"),
     ("bare-6", "10.77.0.246"),
     ("bare-7", "10.77.0.247"),
@@ -56,24 +56,15 @@ fn a_bundle_brings_kubernetes_to_hosts_that_have_neither_programs_nor_images() {
         let found = "for name in kubeadm kubelet kubectl; do command -v $name; done; ctr -n k8s.io images ls -q";
         assert_eq!(machines.inside(name, found), "", "{name}");
     }
-    let site = install(&machines, &next);
-    let testbed = &site.testbed;
-    let create = [
-        "vnf",
-        "create",
-        "--package",
-        site.package_a(),
-        "--name",
-        VNF_A,
+    let vendor = tempfile::tempdir().unwrap();
+    let packages = [
+        package(&next, ARCHIVES, vendor.path()),
+        root().join("vnfd-samples/vnf-b-cnf"),
     ];
-    testbed.server.ctl(&create);
-    let vim = testbed.server.ctl(&["vim", "show", VIM]);
-    let mut request = request(vim["id"].as_str().unwrap());
-    let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
-    installation["images_path"] = json!(IMAGES);
-    let took = completes(testbed, &testbed.instantiate(VNF_A, &request));
-    println!("three hosts in {:.1} s", took.as_secs_f64());
-    let cluster = testbed.assert_a_up(3);
+    let site = install(&machines, &packages, &[]);
+    let cluster = run_a(&site, |installation| {
+        installation["images_path"] = json!(IMAGES);
+    });
     site.run_b(&cluster);
 
     let version = std::fs::read_to_string(next.join("version")).unwrap();
@@ -89,22 +80,16 @@ fn a_bundle_brings_kubernetes_to_hosts_that_have_neither_programs_nor_images() {
         let expected = ARCHIVES.iter().map(|&image| image.to_owned());
         assert_eq!(images, expected.collect(), "{name}");
     }
-    testbed.terminate_and_delete(VNF_B);
-    testbed.terminate_and_delete(VNF_A);
-    assert_eq!(machines.leased(), [""; 0]);
-    testbed.finish();
+    site.testbed.terminate_and_delete(VNF_B);
+    end(&site, &machines);
 }
 
-/// A site whose bundle has the package with programs and images, and whose VIM is the inventory.
-fn install(machines: &Machines, next: &Path) -> Site {
-    let (vendor, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+/// A site whose bundle has these packages and images, and whose VIM is the inventory.
+pub(crate) fn install(machines: &Machines, packages: &[PathBuf], images: &[PathBuf]) -> Site {
+    let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("server.yaml"), CONFIGURATION).unwrap();
-    let packages = [
-        package(next, vendor.path()),
-        root().join("vnfd-samples/vnf-b-cnf"),
-    ];
     let began = Instant::now();
-    let site = Site::install_packages_of(folder, &packages, |server, folder| {
+    let site = Site::install_these(folder, (packages, images), |server, folder| {
         machines.register(&server, folder.path());
         Testbed::on_registered(folder, server)
     });
@@ -112,8 +97,30 @@ fn install(machines: &Machines, next: &Path) -> Site {
     site
 }
 
-/// VNF-A's package with the Debian archives and the images, as the guide for such sites shows it.
-fn package(next: &Path, folder: &Path) -> PathBuf {
+/// Instantiates VNF-A on three of the hosts; the id of its VIM.
+pub(crate) fn run_a(site: &Site, change: impl FnOnce(&mut Value)) -> String {
+    let testbed = &site.testbed;
+    let package = site.package_a();
+    let create = ["vnf", "create", "--package", package, "--name", VNF_A];
+    testbed.server.ctl(&create);
+    let vim = testbed.server.ctl(&["vim", "show", VIM]);
+    let mut request = request(vim["id"].as_str().unwrap());
+    change(&mut request["additionalParams"]["k8s_cluster_installation_param"]);
+    let took = completes(testbed, &testbed.instantiate(VNF_A, &request));
+    println!("three hosts in {:.1} s", took.as_secs_f64());
+    testbed.assert_a_up(3)
+}
+
+/// Deletes VNF-A; no host is leased any more.
+pub(crate) fn end(site: &Site, machines: &Machines) {
+    let testbed = &site.testbed;
+    testbed.terminate_and_delete(VNF_A);
+    assert_eq!(machines.leased(), [""; 0]);
+    testbed.finish();
+}
+
+/// VNF-A's package with the Debian archives and these images, as the guide for such sites shows it.
+pub(crate) fn package(next: &Path, images: &[&str], folder: &Path) -> PathBuf {
     let package = copy("vnf-a-k8s-cluster", folder);
     let add = |from: PathBuf, into: &str| {
         let into = package.join(into);
@@ -123,7 +130,7 @@ fn package(next: &Path, folder: &Path) -> PathBuf {
     for archive in std::fs::read_dir(next.join("archives")).unwrap() {
         add(archive.unwrap().path(), "Files/kubernetes/packages");
     }
-    for image in ARCHIVES {
+    for image in images {
         add(next.join(format!("images/{image}.tar")), IMAGES);
     }
     vnfmctl(&["package", "init", package.to_str().unwrap()]);

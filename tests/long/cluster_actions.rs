@@ -18,6 +18,8 @@ use vnfm_tests::host::Host;
 use vnfm_tests::service_client::Client;
 
 pub(crate) const HOSTS: [&str; 3] = ["masterNode", "workernode-0", "workernode-1"];
+/// The VNFD of [`next_release`].
+const NEXT_VNFD: &str = "3f0c7a52-6d1e-4b8e-9a57-c2b1d8e4f60a";
 /// How long an action may take.
 pub(crate) const LIMIT: Duration = Duration::from_mins(15);
 pub(crate) const PASSPHRASE: &str = "a passphrase for the test";
@@ -95,7 +97,7 @@ impl Scenario {
     }
 
     /// Runs an operation while VNF-B is requested; no request may fail. Its occurrence.
-    fn without_failures(&self, what: &str, task: &str, body: &Value) -> Value {
+    pub(crate) fn without_failures(&self, what: &str, task: &str, body: &Value) -> Value {
         let client = Client::start(&self.real, &self.testbed, &self.inside);
         let began = Instant::now();
         let op = self.testbed.begin(VNF_A, task, body);
@@ -395,8 +397,28 @@ fn package(next: &Path, folder: &Path) -> String {
     package.to_str().unwrap().to_owned()
 }
 
+/// The next release of another sample of VNF-A with the archives, in this folder.
+pub(crate) fn next_release(sample: &str, next: &Path, folder: &Path) -> String {
+    let package = copy(sample, folder);
+    add_archives(next, &package);
+    let types = package.join("Definitions/vnf-a-types.yaml");
+    let text = std::fs::read_to_string(&types).unwrap();
+    let (_, id) = text.split_once("descriptor_id:").unwrap();
+    let (_, id) = id.split_once("valid_values: [").unwrap();
+    let id = id.split(']').next().unwrap();
+    std::fs::write(&types, text.replace(id, NEXT_VNFD)).unwrap();
+    package.to_str().unwrap().to_owned()
+}
+
+/// The request that changes VNF-A to [`next_release`].
+pub(crate) fn next_release_request() -> Value {
+    let mut request = upgrade_request();
+    request["vnfdId"] = NEXT_VNFD.into();
+    request
+}
+
 /// Gives a package the archives of the next minor version.
-pub(crate) fn add_archives(next: &Path, package: &Path) {
+fn add_archives(next: &Path, package: &Path) {
     let archives = package.join("Files/kubernetes/packages");
     std::fs::create_dir_all(&archives).unwrap();
     for archive in std::fs::read_dir(next.join("archives")).unwrap() {

@@ -10,11 +10,12 @@ use vnfm_tests::crash_points::CrashPlan;
 use vnfm_tests::programs::Server;
 use vnfm_tests::real::Real;
 use vnfm_tests::service_client::Client;
-use vnfm_tests::sources::{b_with_budget, copy};
+use vnfm_tests::sources::b_with_budget;
 use vnfm_tests::testbed::{CLUSTER, LONG, Testbed, VNF_A};
 
 use crate::cluster_actions::{
-    PASSPHRASE, Scenario, action_request, add_archives, next_version, upgrade_request,
+    PASSPHRASE, Scenario, action_request, next_release, next_release_request, next_version,
+    upgrade_request,
 };
 use crate::control_planes::{self, SAMPLE};
 
@@ -28,8 +29,6 @@ const FIVE: [&str; 5] = [
 ];
 /// A host that no operation replaces.
 const CLIENT: &str = "workernode-0";
-/// The VNFD of the next release of the sample.
-const NEXT_VNFD: &str = "3f0c7a52-6d1e-4b8e-9a57-c2b1d8e4f60a";
 const DEATHS: usize = 10;
 /// How long an operation with crashes may take.
 const CRASHED: Duration = Duration::from_mins(40);
@@ -76,19 +75,6 @@ fn begin_three() -> Option<(Scenario, PathBuf)> {
         inside,
     };
     Some((scenario, next))
-}
-
-/// The next release of the sample with three control-plane nodes, in this folder.
-fn next_release(next: &Path, folder: &Path) -> String {
-    let package = copy(SAMPLE, folder);
-    add_archives(next, &package);
-    let types = package.join("Definitions/vnf-a-types.yaml");
-    let text = std::fs::read_to_string(&types).unwrap();
-    let (_, id) = text.split_once("descriptor_id:").unwrap();
-    let (_, id) = id.split_once("valid_values: [").unwrap();
-    let id = id.split(']').next().unwrap();
-    std::fs::write(&types, text.replace(id, NEXT_VNFD)).unwrap();
-    package.to_str().unwrap().to_owned()
 }
 
 /// Repeats operations until ten crashes have happened. No request of VNF-B fails meanwhile.
@@ -200,12 +186,11 @@ fn ten_crashes_while_a_control_plane_of_three_is_healed_and_all_are_upgraded() {
     let folder = tempfile::tempdir().unwrap();
     scenario
         .testbed
-        .onboard(&next_release(&next, folder.path()));
+        .onboard(&next_release(SAMPLE, &next, folder.path()));
     for host in FIVE {
         scenario.give_images(host, &next);
     }
-    let mut request = upgrade_request();
-    request["vnfdId"] = NEXT_VNFD.into();
+    let request = next_release_request();
     let upgrade = |testbed: &Testbed| testbed.begin(VNF_A, "change_vnfpkg", &request);
     crash_in(&mut scenario, "upgrade", ONCE, &[&upgrade]);
     scenario.end();

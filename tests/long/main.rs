@@ -5,8 +5,10 @@
 
 mod bundles;
 mod charts;
+mod cloud_integration;
 mod cloud_load_balancer;
 mod cluster_actions;
+mod cluster_api;
 mod cluster_crashes;
 mod cluster_upgrades;
 mod contracts;
@@ -22,5 +24,7 @@ mod scenario_crashes;
 mod scheduled_backups;
 mod scripts;
 mod secrets;
+mod single_node;
+mod site_registry;
 mod story;
 mod upgrades;

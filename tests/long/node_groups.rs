@@ -1,18 +1,28 @@
-//! VNF-A with two groups of workers on a real OpenStack and real hosts: flavors, labels and taints of their nodes, and a scaling
-//! of the second group alone.
+//! VNF-A with two groups of workers on a real OpenStack and real hosts: flavors, labels and taints of their nodes, a scaling
+//! of the second group alone, a heal of one of its nodes, and an upgrade of all. VNF-B serves meanwhile.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::real::Real;
+use vnfm_tests::service_client::Client;
+use vnfm_tests::sources::b_with_budget;
 use vnfm_tests::testbed::{Testbed, VNF_A};
 
+use crate::cluster_actions::{Scenario, next_release, next_release_request, next_version};
 use crate::control_planes::completes;
 
 const SAMPLE: &str = "vnf-a-node-groups";
+const HOSTS: [&str; 4] = [
+    "masterNode",
+    "workernode-0",
+    "workernode-1",
+    "storagenode-0",
+];
 
 /// The flavor's name of each server, by the server's id.
 fn flavors(cloud: &Cloud) -> BTreeMap<String, String> {
@@ -100,18 +110,8 @@ fn scale(testbed: &Testbed, way: &str) {
     assert_eq!(others(testbed), before);
 }
 
-#[test]
-fn two_groups_of_workers_differ_and_the_second_scales_alone() {
-    let Some(real) = Real::find() else { return };
-    let testbed = real.testbed();
-    let cloud = real.cloud();
-    let (_, request) = testbed.create_a(SAMPLE);
-    let took = completes(&testbed, &testbed.instantiate(VNF_A, &request));
-    println!("two groups in {:.1} s", took.as_secs_f64());
-    testbed.assert_a_up(4);
-    assert_groups(&testbed, &cloud, 1);
-
-    let inside = ClusterShell::connect(&testbed);
+/// A pod that selects the storage nodes and tolerates their taint runs.
+fn assert_takes_pods(inside: &ClusterShell) {
     inside.apply(&json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "on-storage", "namespace": "default" },
         "spec": { "nodeSelector": { "example.com/group": "storage" },
@@ -123,6 +123,54 @@ fn two_groups_of_workers_differ_and_the_second_scales_alone() {
         "a pod that tolerates the taint runs"
     );
     assert!(inside.kubectl("delete pod on-storage --now").is_some());
+}
+
+/// Replaces the server of the storage node; the servers of the others stay.
+fn heal_storage(testbed: &Testbed) {
+    let before = vnfcs(testbed);
+    let healed = &before["storageNode-0"];
+    let took = completes(testbed, &testbed.heal(&[&healed.id], &[]));
+    println!("heal: {:.1} s", took.as_secs_f64());
+    let now = vnfcs(testbed);
+    for (name, old) in &before {
+        let is_other = now[name].server != old.server;
+        assert_eq!(is_other, name == "storageNode-0", "{name}");
+    }
+}
+
+/// Upgrades all nodes by a change of the package.
+fn upgrade(scenario: &Scenario, next: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let package = next_release(SAMPLE, next, folder.path());
+    scenario.testbed.onboard(&package);
+    for host in HOSTS {
+        scenario.give_images(host, next);
+    }
+    let request = next_release_request();
+    scenario.without_failures("the upgrade", "change_vnfpkg", &request);
+    let version = std::fs::read_to_string(next.join("version")).unwrap();
+    let kubelets = "get nodes -o jsonpath='{.items[*].status.nodeInfo.kubeletVersion}'";
+    let kubelets = scenario.inside.kubectl(kubelets).unwrap();
+    assert_eq!(kubelets.trim(), [version.trim(); 4].join(" "));
+}
+
+/// VNF-A with both groups.
+fn begin(testbed: &Testbed) -> String {
+    let (_, request) = testbed.create_a(SAMPLE);
+    let took = completes(testbed, &testbed.instantiate(VNF_A, &request));
+    println!("two groups in {:.1} s", took.as_secs_f64());
+    testbed.assert_a_up(4)
+}
+
+#[test]
+fn two_groups_of_workers_differ_and_the_second_scales_alone() {
+    let Some(real) = Real::find() else { return };
+    let testbed = real.testbed();
+    let cloud = real.cloud();
+    begin(&testbed);
+    assert_groups(&testbed, &cloud, 1);
+    let inside = ClusterShell::connect(&testbed);
+    assert_takes_pods(&inside);
 
     scale(&testbed, "--out");
     testbed.assert_a_up(5);
@@ -133,4 +181,35 @@ fn two_groups_of_workers_differ_and_the_second_scales_alone() {
     testbed.terminate_and_delete(VNF_A);
     testbed.finish();
     real.wait_until_clean();
+}
+
+#[test]
+fn a_node_of_the_second_group_is_healed_and_both_groups_are_upgraded() {
+    let (Some(next), Some(real)) = (next_version(), Real::find()) else {
+        return;
+    };
+    let testbed = real.testbed();
+    let cloud = real.cloud();
+    let cluster = begin(&testbed);
+    let folder = tempfile::tempdir().unwrap();
+    testbed.instantiate_b_from(&b_with_budget(folder.path(), 1), &cluster);
+    let inside = ClusterShell::connect(&testbed);
+    let scenario = Scenario {
+        hosts: &HOSTS,
+        real,
+        testbed,
+        inside,
+    };
+
+    let client = Client::start(&scenario.real, &scenario.testbed, &scenario.inside);
+    heal_storage(&scenario.testbed);
+    let (served, failed) = client.end();
+    println!("{served} requests of VNF-B served");
+    assert_eq!(failed, "", "failed requests during the heal");
+    assert_groups(&scenario.testbed, &cloud, 1);
+    assert_takes_pods(&scenario.inside);
+    upgrade(&scenario, &next);
+    assert_groups(&scenario.testbed, &cloud, 1);
+    assert_takes_pods(&scenario.inside);
+    scenario.end();
 }

@@ -27,6 +27,8 @@ pub struct Site {
     /// Ids of the onboarded packages, by sample.
     packages: BTreeMap<String, String>,
     bundle: PathBuf,
+    /// The folder with the installed images.
+    pub images: PathBuf,
     /// Certificate of the bundle's signer.
     trust: PathBuf,
 }
@@ -37,17 +39,17 @@ impl Site {
         let samples = sources::root().join("vnfd-samples");
         let packages = [SAMPLE_A, SAMPLE_B].map(|sample| samples.join(sample));
         let register = |server, folder| Testbed::with(server, folder, clouds, ssh_port);
-        Self::install_packages_of(folder, &packages, register)
+        Self::install_these(folder, (&packages, &[]), register)
     }
 
-    /// The same, with these packages; `register` gives the installed server its VIM.
-    pub fn install_packages_of(
+    /// The same, with these packages, and these images in addition; `register` gives the installed server its VIM.
+    pub fn install_these(
         folder: TempDir,
-        packages: &[PathBuf],
+        contents: (&[PathBuf], &[PathBuf]),
         register: impl FnOnce(Server, TempDir) -> Testbed,
     ) -> Self {
         let path = |name: &str| folder.path().join(name);
-        let (bundle, trust) = create(&path("vendor"), packages);
+        let (bundle, trust) = create(&path("vendor"), contents);
         let (bin, plugins, images) = (path("bin"), path("data/plugins"), path("images"));
         let mut install = vec!["bundle", "install", text(&bundle), "--trust", text(&trust)];
         let only = ["binary", "plugin", "image"];
@@ -63,6 +65,7 @@ impl Site {
             testbed: register(server, folder),
             packages: BTreeMap::new(),
             bundle,
+            images,
             trust,
         };
         let rows = site.install_packages();
@@ -116,8 +119,8 @@ impl Site {
     }
 }
 
-/// Creates a bundle in `folder` with these packages; its path, and that of the signer's certificate.
-fn create(folder: &Path, packages: &[PathBuf]) -> (PathBuf, PathBuf) {
+/// Creates a bundle in `folder` with these packages and images; its path, and that of the signer's certificate.
+fn create(folder: &Path, (packages, images): (&[PathBuf], &[PathBuf])) -> (PathBuf, PathBuf) {
     fs::create_dir_all(folder).unwrap();
     let signer = rcgen::generate_simple_self_signed(vec!["vendor.example".to_owned()]).unwrap();
     let (key, cert) = (folder.join("key.pem"), folder.join("cert.pem"));
@@ -129,6 +132,7 @@ fn create(folder: &Path, packages: &[PathBuf]) -> (PathBuf, PathBuf) {
         ("--plugin", program("libkubernetes_cluster.so")),
         ("--image", image),
     ];
+    contents.extend(images.iter().map(|path| ("--image", path.clone())));
     contents.extend(packages.iter().map(|path| ("--package", path.clone())));
     let bundle = folder.join("site.bundle");
     let mut create = vec!["bundle", "create", text(&bundle)];

@@ -37,6 +37,7 @@ pub mod scaling;
 pub mod secret_search;
 pub mod service_client;
 pub mod simulator;
+pub mod site_registry;
 pub mod sol_schema;
 pub mod sources;
 pub mod tacker_hooks;

@@ -45,6 +45,7 @@ const SAMPLES: &[&str] = &[
     "vnf-a-k8s-cluster-base-hot",
     "vnf-a-node-groups",
     "vnf-a-seed",
+    "vnf-a-single-node",
     "vnf-a-vendor-script",
     "vnf-b-cnf",
     "vnf-b-cnf-2",

@@ -1,6 +1,8 @@
 //! How clients outside the cluster reach it: what is registered as a VIM.
 
 use crate::config::VIM_TYPE;
+use crate::plan::Plan;
+use crate::registry;
 use vnfm_plugin_sdk::prelude::*;
 
 /// How to reach the cluster.
@@ -14,8 +16,8 @@ pub(crate) struct Access {
 
 impl Access {
     /// The cluster as a VIM to register.
-    pub(crate) fn into_vim(self, name: &str) -> NewVim {
-        let mut vim = NewVim::new(name, VIM_TYPE)
+    pub(crate) fn into_vim(self, plan: &Plan) -> NewVim {
+        let mut vim = NewVim::new(&plan.vim_name, VIM_TYPE)
             .interface("endpoint", self.endpoint)
             .access("bearer_token", self.bearer_token);
         if !self.ca.is_empty() {
@@ -28,6 +30,6 @@ impl Access {
             // It decrypts the control plane's certificates, so it must not be in a visible member.
             vim = vim.access("certificate_key", key);
         }
-        vim
+        registry::named_by(vim, plan.registry.as_ref())
     }
 }

@@ -95,9 +95,7 @@ pub(crate) async fn rotate(
         "VIM `{}` has a new CA, and so have etcd and the front proxy; pods that were started before trust it once they are restarted",
         plan.vim_name
     );
-    Ok(effects
-        .register_vim(access.into_vim(&plan.vim_name))
-        .message(message))
+    Ok(effects.register_vim(access.into_vim(plan)).message(message))
 }
 
 /// Undoes [`rotate`], if no certificate is by the new CA yet: all nodes trust the old CA alone again.

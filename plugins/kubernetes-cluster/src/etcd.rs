@@ -318,7 +318,7 @@ pub(crate) async fn restore(
         what_is_left(&others, &silent)
     );
     Ok(Effects::none()
-        .register_vim(access.into_vim(&plan.vim_name))
+        .register_vim(access.into_vim(plan))
         .message(message))
 }
 

@@ -209,7 +209,7 @@ async fn reinstall(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError
         Some(path) => script::install(cx, plan, path).await?,
         None => install::install(cx, plan).await?,
     };
-    let vim = access.into_vim(&plan.vim_name);
+    let vim = access.into_vim(plan);
     let message = format!("the cluster was reinstalled as VIM `{}`", plan.vim_name);
     Ok(Effects::none().register_vim(vim).message(message))
 }

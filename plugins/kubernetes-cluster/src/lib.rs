@@ -58,6 +58,7 @@ mod prepare;
 mod programs;
 mod reconcile;
 mod record;
+mod registry;
 mod roles;
 mod scale;
 mod script;
@@ -155,7 +156,7 @@ impl KubernetesCluster {
         }
         let effects = software::shown(effects, (&cx, &plan, &request.instance)).await?;
         Ok(effects
-            .register_vim(access.into_vim(&plan.vim_name))
+            .register_vim(access.into_vim(&plan))
             .message(format!(
                 "Kubernetes runs on {nodes} nodes as VIM `{}`",
                 plan.vim_name

@@ -138,7 +138,7 @@ pub(crate) async fn renew(
         "VIM `{}` has a new login; the next action on the cluster, such as `check`, deletes the old one",
         plan.vim_name
     );
-    let effects = Effects::none().register_vim(access.into_vim(&plan.vim_name));
+    let effects = Effects::none().register_vim(access.into_vim(plan));
     Ok(effects.metadata(REGISTERED, name).message(message))
 }
 

@@ -89,6 +89,8 @@ pub struct Installation {
     pub cni_manifest: Option<String>,
     /// Folder of the package with image archives (`*.tar`) for every host.
     pub images_path: Option<String>,
+    /// A registry at the site, from which the nodes pull images, and to which the VNFM pushes those of VNF packages.
+    pub registry: Option<SiteRegistry>,
     /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have
     /// no repository; `Files/kubernetes/packages` if absent.
     pub packages: Option<String>,
@@ -191,6 +193,25 @@ pub enum Scalar {
     Integer(i64),
     /// A text.
     Text(String),
+}
+
+/// A registry of container images at the site.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SiteRegistry {
+    /// `HOST` or `HOST:PORT`; it is reached with TLS.
+    pub address: String,
+    /// The path before that of each image of a VNF package; none if absent.
+    pub prefix: Option<String>,
+    /// Certificates of the CAs that have signed its certificate, in PEM format; if absent, the hosts' own CAs.
+    pub ca: Option<String>,
+    /// The user to log in as; without, nobody does.
+    pub username: Option<String>,
+    /// The user's password.
+    pub password: Option<Secret>,
+    /// Other registries whose images it has, each with the path before theirs, which may be empty.
+    #[serde(default)]
+    pub mirrors: BTreeMap<String, String>,
 }
 
 /// How to test a new cluster.
@@ -396,7 +417,7 @@ fn cluster_cidr() -> String {
 mod tests {
     use super::{
         AddOn, Cloud, ControlPlaneEndpoint, ExternalEtcd, Installation, MasterNode, NodeSoftware,
-        Proxy, SmokeTest, WorkerNode,
+        Proxy, SiteRegistry, SmokeTest, WorkerNode,
     };
     use schemars::{JsonSchema, schema_for};
     use serde_json::Value;
@@ -424,6 +445,7 @@ mod tests {
             ("AddonCloud", members::<Cloud>()),
             ("NodeSoftware", members::<NodeSoftware>()),
             ("SmokeTest", members::<SmokeTest>()),
+            ("SiteRegistry", members::<SiteRegistry>()),
         ];
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
         let mut checked = 0;

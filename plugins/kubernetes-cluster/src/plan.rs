@@ -3,8 +3,11 @@
 use crate::addon_check;
 use crate::endpoint::{self, Endpoint};
 use crate::node::{bad, with_port};
-use crate::params::{AddOn, ExternalEtcd, Installation, NodeSoftware, Proxy, SmokeTest};
+use crate::params::{
+    AddOn, ExternalEtcd, Installation, NodeSoftware, Proxy, SiteRegistry, SmokeTest,
+};
 use crate::preflight::{check_ranges, check_size};
+use crate::registry;
 use crate::roles;
 use crate::software_check;
 use std::collections::BTreeMap;
@@ -40,6 +43,7 @@ pub(crate) struct Plan {
     /// `None`: each control-plane node has a member of etcd.
     pub(crate) external_etcd: Option<ExternalEtcd>,
     pub(crate) proxy: Proxy,
+    pub(crate) registry: Option<SiteRegistry>,
     /// Paths in the package: this manifest, `images`, `packages` and `endpoint_packages`.
     pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
@@ -102,6 +106,7 @@ impl Plan {
             api,
             external_etcd: installation.external_etcd.clone(),
             proxy: installation.proxy.clone(),
+            registry: installation.registry.clone(),
             cni: None,
             images: Vec::new(),
             packages: Vec::new(),
@@ -115,6 +120,10 @@ impl Plan {
             secrets: secrets(installation),
         };
         check_proxy(&plan.proxy)?;
+        installation
+            .registry
+            .as_ref()
+            .map_or(Ok(()), registry::check)?;
         software_check::check(installation)?;
         plan.find_files(installation, artifacts)?;
         plan.deduplicate_names();
@@ -140,6 +149,11 @@ impl Plan {
         if self.script.is_some() && self.external_etcd.is_some() {
             return Err(bad(
                 "`external_etcd` is for the built-in installation; the vendor's script has its own etcd".into(),
+            ));
+        }
+        if self.script.is_some() && self.registry.is_some() {
+            return Err(bad(
+                "`registry` is for the built-in installation; the vendor's script configures the hosts itself".into(),
             ));
         }
         self.check_software()?;
@@ -341,6 +355,8 @@ fn secrets(installation: &Installation) -> Vec<Secret> {
             .iter()
             .map(|etcd| etcd.private_key.clone()),
     );
+    let registry = installation.registry.as_ref();
+    all.extend(registry.and_then(|registry| registry.password.clone()));
     let proxies = [
         &installation.proxy.http_proxy,
         &installation.proxy.https_proxy,

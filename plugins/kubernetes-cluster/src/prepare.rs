@@ -137,6 +137,7 @@ impl Installer<'_> {
             line += " && systemctl enable --now containerd";
         }
         host.run("runtime", &line).await?;
+        self.registry(host).await?;
         self.import_images(host).await
     }
 }

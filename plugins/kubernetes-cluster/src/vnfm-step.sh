@@ -17,6 +17,8 @@ umask 077
 base=${0%/*}
 state=/var/lib/vnfm
 stopped=/etc/kubernetes/vnfm-stopped/etcd.yaml
+newline='
+'
 yes() { if [ -e "$1" ]; then echo yes; else echo no; fi; }
 
 missing() { for program in "$@"; do command -v "$program" >/dev/null 2>&1 || echo "$program"; done | tr '\n' ' '; }
@@ -24,7 +26,7 @@ missing() { for program in "$@"; do command -v "$program" >/dev/null 2>&1 || ech
 case ${1:-} in
 start)
   instance=$2 step=$3 files=; shift 3
-  while [ "$1" != -- ]; do files="$files $1"; shift; done; shift
+  while [ "$1" != -- ]; do files="$files$1$newline"; shift; done; shift
   dir=$base/$step; mkdir -p "$dir"
   exec 8>"$dir/lock"
   flock -n 8 || { if [ "$(cat "$dir/command")" = "$*" ]; then echo running; else echo other; fi; exit 0; }
@@ -40,7 +42,9 @@ start)
     exec 9>"$1"; flock 9
     dir=$2 files=$3 done=$4; shift 4; code=0
     "$@" 8>&- 9>&- || code=$?
-    rm -f $files
+    set -f; IFS="
+"
+    rm -f -- $files
     [ "$code" != 0 ] || rm -f $done
     echo "$code" >"$dir/exit.new"; mv -f "$dir/exit.new" "$dir/exit"
   ' vnfm-step "$base/$instance.lock" "$dir" "$files" "$done" "$@" </dev/null >"$dir/out" 2>"$dir/log" &

@@ -10,6 +10,7 @@
 //! systems that run are left alone.
 
 mod binaries;
+mod neighbours;
 mod prerequisites;
 mod status;
 
@@ -143,12 +144,20 @@ pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
         ),
         ("VNFM_LIVE_ASSETS", binaries::folder(&cache)),
         ("VNFM_LIVE_IMAGES", binaries::images(&cache)),
-        ("VNFM_LIVE_KURYR", cache.join("kuryr")),
-        ("VNFM_LIVE_CLUSTER_API", cache.join("cluster-api")),
     ]
     .into_iter()
+    .chain(neighbours::environment(&cache))
     .filter(|(_, path)| path.exists())
     .collect()
+}
+
+/// Builds the neighbours of the tier `long` that are not there.
+///
+/// # Errors
+/// If one cannot be built.
+pub(crate) fn provide_neighbours() -> Result<()> {
+    neighbours::provide(&paths::cache())?;
+    chown_to_caller()
 }
 
 /// Missing prerequisites of these parts, one line each with the command that provides it. As root, Debian packages are

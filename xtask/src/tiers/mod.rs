@@ -264,7 +264,11 @@ fn with_stack(tiers: &[Tier], parts: &BTreeSet<Part>, options: Options) -> Resul
     } else {
         parts - &running
     };
-    let counts = stack::up(parts).and_then(|()| run_tests(tiers, options));
+    let up = stack::up(parts).and_then(|()| match tiers.contains(&Tier::Long) {
+        true => stack::provide_neighbours(),
+        false => Ok(()),
+    });
+    let counts = up.and_then(|()| run_tests(tiers, options));
     if !to_stop.is_empty() {
         interrupt::clear();
         let stopped = stack::down(&to_stop);

@@ -45,6 +45,8 @@ mod node_groups;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod restores;
 #[cfg(test)]
 mod root;

@@ -87,6 +87,27 @@ fn a_step_that_runs_another_command_is_not_taken_for_this_one() {
     assert_eq!(folder.step(&["wait", "etcd", "60"]), "done 3\n");
 }
 
+/// Names as files of a package may have them.
+#[test]
+fn the_files_of_a_step_are_deleted_whatever_their_names_are() {
+    let folder = Folder::new();
+    let path = |name: &str| folder.0.join(name).display().to_string();
+    let names = ["two words.tar", "*.tar", "a$(b)'c.tar"].map(path);
+    let other = path("other.tar");
+    for name in names.iter().chain([&other]) {
+        std::fs::write(name, "").unwrap();
+    }
+    let mut words = vec!["start", "inst-1", "images"];
+    words.extend(names.iter().map(String::as_str));
+    words.extend(["--", "false"]);
+    assert_eq!(folder.step(&words), "started\n");
+    assert_eq!(folder.step(&["wait", "images", "60"]), "done 1\n");
+    for name in &names {
+        assert!(!Path::new(name).exists(), "{name}");
+    }
+    assert!(Path::new(&other).exists(), "`*` is a name");
+}
+
 /// A power cut empties the runner's folder.
 #[test]
 fn a_node_that_is_half_set_up_is_known_after_a_power_cut() {

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use serde_json::{Value, json};
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::cluster_access::{ClusterShell, b_namespace};
-use vnfm_tests::live::{optional_neighbour, skip};
+use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::until;
 use vnfm_tests::real::Real;
 use vnfm_tests::sources::{copy, root};
@@ -38,7 +38,7 @@ impl Drop for Controller {
 #[test]
 fn vnf_b_has_a_load_balancer_that_follows_its_pods_and_terminations_leave_none() {
     let Some(real) = Real::find() else { return };
-    let Some(kuryr) = optional_neighbour("VNFM_LIVE_KURYR") else {
+    let Some(kuryr) = neighbour("VNFM_LIVE_KURYR") else {
         return;
     };
     if !real.cloud().has("load-balancer") {

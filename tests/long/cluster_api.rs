@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use vnfm_tests::helm_cluster::{GENERATIONS, HelmCluster};
-use vnfm_tests::live::{neighbour, optional_neighbour};
+use vnfm_tests::live::neighbour;
 use vnfm_tests::programs::allow_plugin;
 use vnfm_tests::sources::root;
 use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
@@ -23,7 +23,7 @@ const PORTS: u16 = 5;
 
 #[test]
 fn a_cluster_of_cluster_api_is_a_vim_scales_heals_and_goes() {
-    let Some(programs) = optional_neighbour("VNFM_LIVE_CLUSTER_API") else {
+    let Some(programs) = neighbour("VNFM_LIVE_CLUSTER_API") else {
         return;
     };
     let Some(management) = HelmCluster::find(GENERATIONS[0]) else {

@@ -1,0 +1,217 @@
+//! A registry of images at the site: each node pulls from it, with its CA certificates and login, and the VIM names it, so that the
+//! VNFM pushes the images of VNF packages there.
+//!
+//! ```text
+//! FOLDER/ADDRESS/hosts.toml     where the registry is, its CA, the login         FOLDER: `config_path` of containerd
+//! FOLDER/ADDRESS/ca.pem
+//! FOLDER/MIRRORED/hosts.toml    the same place for the images of another registry, which is asked after it
+//! ```
+
+use crate::installer::Installer;
+use crate::machine::Machine;
+use crate::node::bad;
+use crate::params::SiteRegistry;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::fmt::Write as _;
+use vnfm_plugin_sdk::prelude::*;
+
+const PHASE: &str = "registry";
+const SCRIPT: &str = "/run/vnfm/vnfm-registry";
+/// Run through `sh`, because `/run` is mounted `noexec` on many images.
+const RUN: &str = "sh /run/vnfm/vnfm-registry";
+const SCRIPT_TEXT: &str = include_str!("vnfm-registry.sh");
+
+/// Refuses what would be something else than a name in a path or a configuration file.
+///
+/// # Errors
+///
+/// `bad-parameters`, naming the member.
+pub(crate) fn check(registry: &SiteRegistry) -> Result<(), DriverError> {
+    let (address, prefix) = (&registry.address, registry.prefix.as_deref());
+    if !is_address(address) {
+        return Err(bad(format!(
+            "`registry.address` is `{address}`, not `HOST` or `HOST:PORT`"
+        )));
+    }
+    if prefix.is_some_and(|prefix| !is_path(prefix)) {
+        return Err(bad(no_path("registry.prefix")));
+    }
+    for (mirrored, path) in &registry.mirrors {
+        if !is_address(mirrored) || mirrored == address {
+            return Err(bad(format!(
+                "`registry.mirrors` has `{mirrored}`, which is not another registry such as `registry.k8s.io`"
+            )));
+        }
+        if !path.is_empty() && !is_path(path) {
+            return Err(bad(no_path(&format!("registry.mirrors.{mirrored}"))));
+        }
+    }
+    if registry.username.is_some() != registry.password.is_some() {
+        return Err(bad(
+            "`registry.username` and `registry.password` belong together".into(),
+        ));
+    }
+    Ok(())
+}
+
+fn no_path(member: &str) -> String {
+    format!(
+        "`{member}` is not a path such as `team/vnf`: lower-case letters, digits, `.`, `_`, `-` and `/`"
+    )
+}
+
+fn is_address(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '[' | ']' | ':');
+    let is_host = !host.is_empty() && host.chars().all(of_host) && !host.starts_with(['.', '-']);
+    let is_bare = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
+    is_host && is_bare && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
+
+fn is_path(text: &str) -> bool {
+    let fits =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-');
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(fits)
+    };
+    text.split('/').all(is_part)
+}
+
+impl Installer<'_> {
+    /// Configures the container runtime of a host for the registry, if the parameters have one.
+    pub(crate) async fn registry(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+        let Some(registry) = &self.plan.registry else {
+            return Ok(());
+        };
+        let script = Upload::new(SCRIPT, SCRIPT_TEXT).mode("0700");
+        host.put(script, PHASE).await?;
+        let folder = host.run(PHASE, RUN).await?.stdout;
+        let folder = folder.trim();
+        let own = format!("{folder}/{}", registry.address);
+        let ca = registry.ca.as_ref().map(|_| format!("{own}/ca.pem"));
+        if let (Some(path), Some(text)) = (&ca, &registry.ca) {
+            let file = Upload::new(path, text.as_str()).mode("0644");
+            host.put(file, PHASE).await?;
+        }
+        let text = |path: &str| hosts_file(registry, path, ca.as_deref());
+        let server = format!("server = \"https://{}\"\n", registry.address);
+        let file = Upload::new(format!("{own}/hosts.toml"), server + &text(""));
+        host.put(file, PHASE).await?;
+        for (mirrored, path) in &registry.mirrors {
+            let file = Upload::new(format!("{folder}/{mirrored}/hosts.toml"), text(path));
+            host.put(file, PHASE).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where images are, for containerd: below this path of the registry.
+fn hosts_file(registry: &SiteRegistry, path: &str, ca: Option<&str>) -> String {
+    let mut host = format!("https://{}", registry.address);
+    let mut members = "  capabilities = [\"pull\", \"resolve\"]\n".to_owned();
+    if !path.is_empty() {
+        // Without it containerd appends `/v2`.
+        let _ = write!(host, "/v2/{path}");
+        members += "  override_path = true\n";
+    }
+    if let Some(ca) = ca {
+        let _ = writeln!(members, "  ca = \"{ca}\"");
+    }
+    let mut text = format!("[host.\"{host}\"]\n{members}");
+    if let (Some(user), Some(password)) = (&registry.username, &registry.password) {
+        let login = STANDARD.encode(format!("{user}:{}", password.reveal()));
+        let _ = write!(
+            text,
+            "  [host.\"{host}\".header]\n    authorization = \"Basic {login}\"\n"
+        );
+    }
+    text
+}
+
+/// A VIM whose nodes pull from the registry.
+pub(crate) fn named_by(vim: NewVim, registry: Option<&SiteRegistry>) -> NewVim {
+    let Some(registry) = registry else {
+        return vim;
+    };
+    let mut vim = vim.interface("registry", registry.address.as_str());
+    let public = [
+        ("registry_prefix", &registry.prefix),
+        ("registry_ca_cert", &registry.ca),
+    ];
+    for (name, value) in public {
+        if let Some(value) = value {
+            vim = vim.interface(name, value.as_str());
+        }
+    }
+    if let (Some(user), Some(password)) = (&registry.username, &registry.password) {
+        vim = vim
+            .access("registry_username", user.as_str())
+            .access("registry_password", password.reveal());
+    }
+    vim
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, hosts_file};
+    use crate::params::SiteRegistry;
+    use serde_json::json;
+
+    fn registry(change: serde_json::Value) -> SiteRegistry {
+        let mut all = json!({ "address": "registry.site.example:5000" });
+        let members = all.as_object_mut().unwrap();
+        members.extend(change.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
+    #[test]
+    fn names_that_could_leave_their_place_are_refused() {
+        for (change, member) in [
+            (json!({ "address": "https://r" }), "registry.address"),
+            (json!({ "address": "r:x" }), "registry.address"),
+            (json!({ "address": "../r" }), "registry.address"),
+            (json!({ "address": "r\"]" }), "registry.address"),
+            (json!({ "address": "1::2" }), "registry.address"),
+            (json!({ "address": "" }), "registry.address"),
+            (json!({ "prefix": "/a" }), "registry.prefix"),
+            (json!({ "prefix": "a/../b" }), "registry.prefix"),
+            (json!({ "mirrors": { "a/b": "" } }), "registry.mirrors"),
+            (
+                json!({ "mirrors": { "registry.site.example:5000": "" } }),
+                "registry.mirrors",
+            ),
+            (json!({ "mirrors": { "r": "A" } }), "registry.mirrors.r"),
+            (json!({ "username": "u" }), "registry.password"),
+        ] {
+            let refused = check(&registry(change.clone())).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("`{member}`")),
+                "{change}: {refused}"
+            );
+        }
+        for address in ["localhost", "10.0.0.1:5000", "[2001:db8::1]:5000", "[::1]"] {
+            check(&registry(json!({ "address": address }))).unwrap();
+        }
+        let all = json!({ "prefix": "team/vnf", "mirrors": { "registry.k8s.io": "", "docker.io": "hub" } });
+        check(&registry(all)).unwrap();
+    }
+
+    #[test]
+    fn containerd_gets_place_ca_and_login() {
+        let with_login = registry(json!({ "username": "vnfm", "password": "hunter2" }));
+        assert_eq!(
+            hosts_file(&with_login, "hub", Some("/etc/ca.pem")),
+            "[host.\"https://registry.site.example:5000/v2/hub\"]\n  capabilities = [\"pull\", \"resolve\"]\n  \
+             override_path = true\n  ca = \"/etc/ca.pem\"\n  [host.\"https://registry.site.example:5000/v2/hub\".header]\n    \
+             authorization = \"Basic dm5mbTpodW50ZXIy\"\n"
+        );
+        assert_eq!(
+            hosts_file(&registry(json!({})), "", None),
+            "[host.\"https://registry.site.example:5000\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+        );
+    }
+}
