@@ -44,6 +44,7 @@ fn names(archive: &Path) -> Vec<String> {
 
 /// An image of an archive, in OCI image layout.
 fn layout(archive: &Path, name: &str, folder: &Path) -> PathBuf {
+    std::fs::create_dir_all(folder).unwrap();
     let to = folder.join(archive.file_stem().unwrap());
     let from = format!("docker-archive:{}", archive.display());
     let to_named = format!("oci:{}:{name}", to.display());

@@ -12,7 +12,7 @@ pub(crate) const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.con
 
 /// What kubectl prints if the API server, or etcd behind it, does not respond, or has not loaded roles and bindings yet: the
 /// administrator has all rights.
-const NO_RESPONSE: [&str; 11] = [
+const NO_RESPONSE: [&str; 12] = [
     "The connection to the server",
     "Unable to connect to the server",
     "connection refused",
@@ -23,6 +23,8 @@ const NO_RESPONSE: [&str; 11] = [
     "(Timeout)",
     "(TooManyRequests)",
     "(Forbidden)",
+    // `apply` reads the API's description before it sends an object.
+    "failed to download openapi",
     "etcdserver:",
 ];
 

@@ -323,13 +323,14 @@ async fn crash(kill: Kill) -> bool {
 }
 
 /// What kubectl prints while an API server restarts.
-const NO_RESPONSE: [&str; 6] = [
+const NO_RESPONSE: [&str; 7] = [
     "The connection to the server m1:6443 was refused - did you specify the right host or port?",
     "Unable to connect to the server: net/http: TLS handshake timeout",
     "Error from server (Timeout): the server was unable to return a response in the time allotted",
     "Error from server (ServiceUnavailable): apiserver is shutting down",
     "Error from server (Forbidden): secrets \"vnfm\" is forbidden: User \"kubernetes-admin\" cannot get resource \"secrets\"",
     "Error from server: etcdserver: leader changed",
+    "error: error validating \"/run/vnfm/cni.yaml\": error validating data: failed to download openapi: unknown",
 ];
 
 impl Lab {
