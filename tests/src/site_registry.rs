@@ -49,7 +49,7 @@ impl SiteRegistry {
         Self {
             folder,
             child,
-            address: listening.expect("docker-registry ended"),
+            address: listening.unwrap(),
         }
     }
 

@@ -64,6 +64,7 @@ mod scale;
 mod script;
 mod secrets;
 mod serve_endpoint;
+mod settled;
 mod smoke_test;
 mod software;
 mod software_check;

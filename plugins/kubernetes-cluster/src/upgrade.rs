@@ -4,6 +4,7 @@
 //! check ─► control planes, one after the other ──────► workers, `parallel_upgrades` at a time ─► done
 //!          copy ─ kubeadm ─ `upgrade apply`, on the    copy ─ kubeadm ─ drain ─ `upgrade node`
 //!          others `upgrade node` ─ drain ─ kubelet     ─ kubelet ─ Ready ─ pods run again
+//!          ─ Ready ─ controllers and kube-proxy work
 //! ```
 //!
 //! What [`Versions::check`] refuses changes nothing. What is left to do follows from the versions that are observed, so that
@@ -24,6 +25,7 @@ use crate::plan::{Node, Plan};
 use crate::pods::{SCHEDULE_TIMEOUT, wait_for_pods};
 use crate::programs::{PHASE, Programs};
 use crate::record::{keep_records, put_records_back, recorded};
+use crate::settled;
 use crate::versions::{NodeVersion, Version, Versions, target};
 use crate::way_back::{self, APPLIED, BEGUN, CHANGES};
 use futures::future::join_all;
@@ -238,6 +240,7 @@ impl<'a> Upgrade<'a> {
         host.reach_node().await?;
         self.apply(&host).await?;
         self.upgrade_kubelet(&host).await?;
+        settled::wait(self.api).await?;
         for node in others {
             way_back::end(self.cx(), node).await?;
             self.report(
@@ -252,6 +255,7 @@ impl<'a> Upgrade<'a> {
                 host.step(UPGRADE_NODE, "kubeadm upgrade node").await?;
             }
             self.upgrade_kubelet(&host).await?;
+            settled::wait(self.api).await?;
         }
         Ok(())
     }

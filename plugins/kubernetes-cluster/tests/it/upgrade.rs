@@ -393,3 +393,32 @@ async fn a_kubelet_that_stops_reporting_for_a_while_is_awaited_before_the_drain(
     upgraded.unwrap();
     lab.assert_upgraded();
 }
+
+/// Until a controller manager leads, Services lead to pods that a drain has removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_drained_once_the_controllers_work_again() {
+    let lab = Lab::with_archives().await;
+    let lease = "apiVersion: coordination.k8s.io/v1\nkind: Lease\n\
+        metadata: {name: kube-controller-manager, namespace: kube-system}\nspec: {renewTime: before}\n";
+    lab.cluster().apply(lease).unwrap();
+    let lead = async {
+        let waits = |text: &String| text.contains("a leading kube-controller-manager");
+        while !lab.messages.lock().unwrap().iter().any(waits) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lab.kubelets()[0], NEW);
+        assert_eq!(lab.count("w1", "kubeadm upgrade"), 0);
+        assert_eq!(
+            lab.usable_nodes(),
+            ["m1", "w1", "w2"],
+            "no worker is drained"
+        );
+        let path =
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+        let renewed = json!({ "spec": { "renewTime": "after" } });
+        assert!(lab.cluster().merge(path, &renewed));
+    };
+    let (upgraded, ()) = tokio::join!(lab.upgrade(), lead);
+    upgraded.unwrap();
+    lab.assert_upgraded();
+}
