@@ -349,11 +349,12 @@ impl<'a> Upgrade<'a> {
         if let Some(first) = workers.first() {
             way_back::end(self.cx(), first).await?;
         }
-        for (done, batch) in workers.chunks(size).enumerate() {
-            let percent = 40 + 55 * done * size / workers.len().max(1);
+        let left = self.workers_left().await?;
+        for (done, batch) in left.chunks(size).enumerate() {
+            let percent = 40 + 55 * done * size / left.len().max(1);
             self.report(
                 u8::try_from(percent).unwrap_or(95),
-                format!("upgrading {}", names(batch)),
+                format!("upgrading {}", names(batch.iter().copied())),
             )
             .await;
             first_failure(join_all(batch.iter().map(|node| self.worker(node))).await)?;
@@ -362,13 +363,23 @@ impl<'a> Upgrade<'a> {
         Ok(())
     }
 
+    /// The workers that do not have the version yet; the others take pods.
+    async fn workers_left(&self) -> Result<Vec<&'a Node>, DriverError> {
+        let mut left = Vec::new();
+        for node in &self.plan.workers {
+            if self.is_upgraded(&node.name).await? {
+                self.api.uncordon_by_name(&node.name).await?;
+            } else {
+                left.push(node);
+            }
+        }
+        Ok(left)
+    }
+
     /// Upgrades a worker. If that fails, it gets back what it had.
     async fn worker(&self, node: &'a Node) -> Result<(), DriverError> {
         let host = self.host(node);
         host.reach_node().await?;
-        if self.is_upgraded(&node.name).await? {
-            return self.api.uncordon_by_name(&node.name).await;
-        }
         let upgraded = async {
             self.prepare(&host).await?;
             self.upgrade_kubelet(&host).await
