@@ -65,6 +65,20 @@ async fn nodes_pull_from_the_registry_and_the_vim_names_it() {
     assert!(!lab.texts().contains(PASSWORD));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_password_reaches_the_vim_with_its_next_login() {
+    let lab = Lab::new().await;
+    lab.install_with_registry().await;
+    let mut installation = lab.params()["k8s_cluster_installation_param"].clone();
+    installation["registry"] =
+        json!({ "address": ADDRESS, "username": "vnfm", "password": "another" });
+    let params =
+        json!({ "cluster_action": "renew_login", "k8s_cluster_installation_param": installation });
+    let renewed = lab.hook("operate_end", params).await.unwrap();
+    let access = &renewed.register_vims[0].access_info;
+    assert_eq!(access["registry_password"], "another");
+}
+
 /// A host whose containerd has this configuration.
 fn host(config: &str) -> Root {
     let root = Root::new("vnfm-registry");
