@@ -1,4 +1,7 @@
 //! Requests to the API server at the cluster's address, one after the other, while something changes: how many failed.
+//!
+//! A request may reach a node whose etcd or API server restarts, until the load balancer has noticed that. It is repeated at once,
+//! and then reaches another node.
 
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -9,6 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// The interval between two requests.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// How often a request is repeated at once.
+const REPEATS: u32 = 2;
 
 /// Whether the API server is ready at an address and port; after `seconds`, it counts as not ready.
 ///
@@ -24,7 +29,15 @@ pub(crate) fn is_ready(endpoint: &str, seconds: &str) -> Result<bool> {
 /// Requests that run until [`Requests::end`], or until they are dropped.
 pub(crate) struct Requests {
     until_dropped: Sender<()>,
-    counted: JoinHandle<Result<(u64, u64)>>,
+    counted: JoinHandle<Result<Count>>,
+}
+
+/// How many requests were served, how many of these only when repeated, and how many failed.
+#[derive(Default)]
+struct Count {
+    served: u64,
+    repeated: u64,
+    failed: u64,
 }
 
 impl Requests {
@@ -47,27 +60,40 @@ impl Requests {
         let Ok(counted) = self.counted.join() else {
             bail!("the requests to the API server could not be counted");
         };
-        let (served, failed) = counted?;
+        let Count {
+            served,
+            repeated,
+            failed,
+        } = counted?;
         let all = served + failed;
         ensure!(
             failed == 0,
             "{failed} of {all} requests to the API server failed"
         );
         ensure!(served > 0, "no request to the API server was served");
-        Ok(format!("API server: {served} requests served, 0 failed"))
+        Ok(format!(
+            "API server: {served} requests served, {repeated} of them when repeated, 0 failed"
+        ))
     }
 }
 
-/// Requests until the sender of `end` is dropped; how many were served, and how many failed.
-fn request(endpoint: &str, end: &Receiver<()>) -> Result<(u64, u64)> {
-    let (mut served, mut failed) = (0, 0);
+/// Requests until the sender of `end` is dropped.
+fn request(endpoint: &str, end: &Receiver<()>) -> Result<Count> {
+    let mut count = Count::default();
     while end.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        let count = if is_ready(endpoint, "5")? {
-            &mut served
+        let mut repeats = 0;
+        let mut is_served = is_ready(endpoint, "5")?;
+        while !is_served && repeats < REPEATS {
+            repeats += 1;
+            is_served = is_ready(endpoint, "5")?;
+        }
+        let one = if is_served {
+            &mut count.served
         } else {
-            &mut failed
+            &mut count.failed
         };
-        *count += 1;
+        *one += 1;
+        count.repeated += u64::from(is_served && repeats > 0);
     }
-    Ok((served, failed))
+    Ok(count)
 }
