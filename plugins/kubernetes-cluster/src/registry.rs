@@ -161,7 +161,7 @@ mod tests {
     use crate::params::SiteRegistry;
     use serde_json::json;
 
-    fn registry(change: serde_json::Value) -> SiteRegistry {
+    fn registry(change: &serde_json::Value) -> SiteRegistry {
         let mut all = json!({ "address": "registry.site.example:5000" });
         let members = all.as_object_mut().unwrap();
         members.extend(change.as_object().unwrap().clone());
@@ -187,22 +187,22 @@ mod tests {
             (json!({ "mirrors": { "r": "A" } }), "registry.mirrors.r"),
             (json!({ "username": "u" }), "registry.password"),
         ] {
-            let refused = check(&registry(change.clone())).unwrap_err().to_string();
+            let refused = check(&registry(&change)).unwrap_err().to_string();
             assert!(
                 refused.contains(&format!("`{member}`")),
                 "{change}: {refused}"
             );
         }
         for address in ["localhost", "10.0.0.1:5000", "[2001:db8::1]:5000", "[::1]"] {
-            check(&registry(json!({ "address": address }))).unwrap();
+            check(&registry(&json!({ "address": address }))).unwrap();
         }
         let all = json!({ "prefix": "team/vnf", "mirrors": { "registry.k8s.io": "", "docker.io": "hub" } });
-        check(&registry(all)).unwrap();
+        check(&registry(&all)).unwrap();
     }
 
     #[test]
     fn containerd_gets_place_ca_and_login() {
-        let with_login = registry(json!({ "username": "vnfm", "password": "hunter2" }));
+        let with_login = registry(&json!({ "username": "vnfm", "password": "hunter2" }));
         assert_eq!(
             hosts_file(&with_login, "hub", Some("/etc/ca.pem")),
             "[host.\"https://registry.site.example:5000/v2/hub\"]\n  capabilities = [\"pull\", \"resolve\"]\n  \
@@ -210,7 +210,7 @@ mod tests {
              authorization = \"Basic dm5mbTpodW50ZXIy\"\n"
         );
         assert_eq!(
-            hosts_file(&registry(json!({})), "", None),
+            hosts_file(&registry(&json!({})), "", None),
             "[host.\"https://registry.site.example:5000\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
         );
     }

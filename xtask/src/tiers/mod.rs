@@ -264,11 +264,12 @@ fn with_stack(tiers: &[Tier], parts: &BTreeSet<Part>, options: Options) -> Resul
     } else {
         parts - &running
     };
-    let up = stack::up(parts).and_then(|()| match tiers.contains(&Tier::Long) {
-        true => stack::provide_neighbours(),
-        false => Ok(()),
+    let counts = stack::up(parts).and_then(|()| {
+        if tiers.contains(&Tier::Long) {
+            stack::provide_neighbours()?;
+        }
+        run_tests(tiers, options)
     });
-    let counts = up.and_then(|()| run_tests(tiers, options));
     if !to_stop.is_empty() {
         interrupt::clear();
         let stopped = stack::down(&to_stop);
