@@ -149,9 +149,9 @@ fn what_excludes_a_folder_is_refused() {
     let config = format!("{PLAIN}{EMPTY}{mirrors}");
     let root = host(&config);
     let output = root.sh(&["vnfm-registry"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && said.contains("`mirrors`"),
+        !output.status.success() && message.contains("`mirrors`"),
         "{output:?}"
     );
     assert_eq!(std::fs::read_to_string(root.path(CONFIG)).unwrap(), config);
