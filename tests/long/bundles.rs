@@ -23,7 +23,7 @@ pub(crate) const HOSTS: &[Machine] = &[
 /// The folder of the package that `images_path` names.
 const IMAGES: &str = "Files/kubernetes/images";
 /// What the cluster and VNF-B run.
-const ARCHIVES: &[&str] = &[
+pub(crate) const ARCHIVES: &[&str] = &[
     "busybox",
     "cni",
     "coredns",

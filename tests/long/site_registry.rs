@@ -11,22 +11,11 @@ use vnfm_tests::site_registry::SiteRegistry;
 use vnfm_tests::sources::copy;
 use vnfm_tests::testbed::VNF_B;
 
-use crate::bundles::{HOSTS, end, install, package, run_a};
+use crate::bundles::{ARCHIVES, HOSTS, end, install, package, run_a};
 use crate::cluster_actions::next_version;
 
 /// The address of this machine on the hosts' LAN.
 const LAN: &str = "10.77.0.1";
-/// What a cluster runs.
-const IMAGES: &[&str] = &[
-    "cni",
-    "coredns",
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-proxy",
-    "kube-scheduler",
-    "pause",
-];
 /// The image of VNF-B, and where the VNFM pushes it.
 const OF_B: &str = "samples/web:1.0";
 const REPOSITORY_OF_B: &str = "vnf/samples/web";
@@ -76,7 +65,9 @@ fn hosts_pull_kubernetes_and_vnf_b_from_a_registry_at_the_site() {
     };
     let registry = SiteRegistry::start(LAN);
     let (images, vendor) = (next.join("images"), tempfile::tempdir().unwrap());
-    let layouts = IMAGES.iter().map(|image| {
+    // That of VNF-B is in its package.
+    let of_cluster = ARCHIVES.iter().filter(|image| **image != "busybox");
+    let layouts = of_cluster.clone().map(|image| {
         let archive = images.join(format!("{image}.tar"));
         layout(&archive, image, &vendor.path().join("images"))
     });
@@ -86,7 +77,7 @@ fn hosts_pull_kubernetes_and_vnf_b_from_a_registry_at_the_site() {
         package_b(&images, vendor.path()),
     ];
     let site = install(&machines, &packages, &layouts);
-    for image in IMAGES {
+    for image in of_cluster {
         for name in names(&images.join(format!("{image}.tar"))) {
             let (_, path) = name.split_once('/').unwrap();
             registry.push(&site.images.join(image), path);

@@ -158,6 +158,28 @@ fn what_excludes_a_folder_is_refused() {
     assert_eq!(restarts(&root), 0);
 }
 
+#[test]
+fn a_configuration_that_containerd_does_not_use_is_put_back() {
+    for (shown, reason) in [
+        (EMPTY, "does not accept"),
+        ("version = 2\n", "CRI plugin is disabled"),
+    ] {
+        let root = host(PLAIN);
+        root.write("empty", shown);
+        let always = format!("cat {}", root.path("empty").display());
+        root.program("containerd", &always);
+        let output = root.sh(&["vnfm-registry"]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && message.contains(reason),
+            "{output:?}"
+        );
+        assert_eq!(std::fs::read_to_string(root.path(CONFIG)).unwrap(), PLAIN);
+        assert!(!root.is_there("etc/containerd/config.toml.before-vnfm"));
+        assert_eq!(restarts(&root), 0);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_without_a_password_is_refused() {
     let lab = Lab::empty().await;
