@@ -1,12 +1,13 @@
 //! The certificates of the control plane: when they expire, and their renewal.
 //!
 //! ```text
-//! each control-plane node in turn:  `kubeadm certs renew all` ─► etcd, controller manager, scheduler, API server
+//! each control-plane node in turn:  `kubeadm certs renew all` ─► API server stops ─► etcd restarts ─► API server starts
 //! ```
 //!
-//! A component reads its certificates when it starts. The components of a node restart together, by a label in their
-//! manifests, and must be Ready before the next node: with several control-plane nodes there is always one that responds. The
-//! label is that of the operation, so that the attempt after a crash sees what is done. Kubelets renew their own certificates.
+//! A component reads its certificates when it starts. The components of a node restart by a label in their manifests, and must be
+//! Ready before the next node: with several control-plane nodes there is always one that responds, and one whose API server is
+//! stopped refuses connections, so that the load balancer asks another. The label is that of the operation, so that the attempt
+//! after a crash sees what is done. Kubelets renew their own certificates.
 
 use crate::api::Api;
 use crate::clocks;
@@ -193,33 +194,24 @@ impl Restarts<'_> {
         self.host.reach_node().await?;
         let components = self.host.kubernetes(PHASE, "components").await?;
         let components: Vec<_> = components.split_whitespace().collect();
-        let mut is_renewed = false;
-        for component in &components {
-            is_renewed |= self.is_restarted(component).await?;
-        }
-        if !is_renewed {
+        let restarted = format!("restarted {}", self.id);
+        let restarted = self.host.kubernetes(PHASE, &restarted).await?;
+        if restarted.trim().is_empty() {
             self.host.step(PHASE, "kubeadm certs renew all").await?;
         }
         self.restart(&components).await
     }
 
-    /// Restarts these components at the same time, except those that have been restarted with this label.
+    /// Restarts these components, except those that have been restarted with this label.
     ///
     /// # Errors
     ///
-    /// `timed-out` if one is not Ready.
+    /// `certificates-failed` if etcd does not respond afterwards; `timed-out` if a component is not Ready.
     pub(crate) async fn restart(&self, components: &[&str]) -> Result<(), DriverError> {
-        let mut left = Vec::new();
+        self.host
+            .restart(PHASE, &self.id, &components.join(" "))
+            .await?;
         for component in components {
-            if !self.is_restarted(component).await? {
-                left.push(*component);
-            }
-        }
-        for component in &left {
-            let line = format!("restart {component} {}", self.id);
-            self.host.kubernetes(PHASE, &line).await?;
-        }
-        for component in left {
             self.wait_for(component).await?;
         }
         Ok(())

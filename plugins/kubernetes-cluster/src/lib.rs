@@ -59,6 +59,7 @@ mod programs;
 mod reconcile;
 mod record;
 mod registry;
+mod registry_check;
 mod roles;
 mod scale;
 mod script;

@@ -7,7 +7,7 @@ use crate::params::{
     AddOn, ExternalEtcd, Installation, NodeSoftware, Proxy, SiteRegistry, SmokeTest,
 };
 use crate::preflight::{check_ranges, check_size};
-use crate::registry;
+use crate::registry_check;
 use crate::roles;
 use crate::software_check;
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ impl Plan {
         installation
             .registry
             .as_ref()
-            .map_or(Ok(()), registry::check)?;
+            .map_or(Ok(()), registry_check::check)?;
         software_check::check(installation)?;
         plan.find_files(installation, artifacts)?;
         plan.deduplicate_names();

@@ -69,6 +69,17 @@ impl Machine<'_> {
         Ok(self.run(phase, &format!("{RUN} {words}")).await?.stdout)
     }
 
+    /// Restarts these static pods with this label, as a step.
+    pub(crate) async fn restart(
+        &self,
+        step: &str,
+        label: &str,
+        pods: &str,
+    ) -> Result<(), DriverError> {
+        self.step(step, &format!("{RUN} restart {label} {pods}"))
+            .await
+    }
+
     /// Waits for the end of those of these steps that an earlier attempt has left running, however they end.
     ///
     /// # Errors

@@ -5,20 +5,52 @@
 #   vnfm-kubernetes programs      puts the copied programs and settings back, and restarts the kubelet
 #   vnfm-kubernetes manifests     puts the copied manifests back, except that of an etcd which has another version meanwhile
 #   vnfm-kubernetes drop          deletes the copies
-#   vnfm-kubernetes components    the static pods of the control plane, in the order in which they are restarted
-#   vnfm-kubernetes restart NAME ID   the static pod NAME gets the label vnfm.dev/restarted=ID, and the kubelet restarts it
-# Watches keep an API server from ending by itself, and the kubelet kills it after 30 s. Until then it answers nobody, because its
-# etcd restarts as well, and the kubelet, which calls the API server of its node, starts nothing. So it is the last to restart,
-# and gets 5 s for the requests that it has.
+#   vnfm-kubernetes components    the static pods of the control plane
+#   vnfm-kubernetes restarted ID  those whose manifests have the label vnfm.dev/restarted=ID
+#   vnfm-kubernetes restart ID NAME…   these static pods get that label, and the kubelet restarts them; run as a step
+# An API server whose etcd restarts answers nobody, and clients wait. So it stops before etcd, while clients are refused and go to
+# another node, and starts once etcd answers. Watches keep it from ending by itself: it is killed after 5 s, as the kubelet would
+# after 30.
 set -eu
 umask 077
 copies=/var/lib/vnfm/kubernetes
 manifests=/etc/kubernetes/manifests
+stopped=/etc/kubernetes/vnfm-stopped
 settings="config.yaml kubeadm-flags.env instance-config.yaml"
 # A file never has half of its content: the kubelet would read it.
 place() { cp -a "$1" "$2.vnfm"; mv -f "$2.vnfm" "$2"; }
 image() { sed -n 's/^ *image: *//p' "$1" | head -n 1; }
 place_manifest() { cp -a "$1" "/etc/kubernetes/vnfm-$2"; mv -f "/etc/kubernetes/vnfm-$2" "$manifests/$2"; }
+# Where `restart` has stopped it; `vnfm-etcd stop` stops etcd as well.
+api_stopped() { [ -e "$stopped/kube-apiserver.yaml" ] && [ ! -e "$stopped/etcd.yaml" ]; }
+has_label() { grep -qs "^    vnfm\.dev/restarted: \"$1\"\$" "$manifests/$2.yaml"; }
+# label ID FILE: in /etc/kubernetes/vnfm-restart.
+label() {
+  sed -e '/^    vnfm\.dev\/restarted:/d' -e "s/^  labels:\$/&\n    vnfm.dev\/restarted: \"$1\"/" "$2" >/etc/kubernetes/vnfm-restart
+  grep -q '^    vnfm\.dev/restarted:' /etc/kubernetes/vnfm-restart || { echo "$2 has no labels to add one to" >&2; exit 3; }
+}
+# wait_for SECONDS COMMAND…: until it succeeds; fails after this time.
+wait_for() { left=$1; shift; until "$@" >/dev/null 2>&1; do [ "$left" -gt 0 ] || return 1; left=$((left - 1)); sleep 1; done; }
+has_ended() { ! kill -0 "$1"; }
+etcd_answers() {
+  url=$(sed -n 's/^ *- --listen-metrics-urls=\([^,]*\).*/\1/p' "$manifests/etcd.yaml")
+  [ -z "$url" ] || kubectl --kubeconfig=/dev/null --server="$url" --request-timeout=2s get --raw /health
+}
+stop_api() {
+  running=$(pgrep -o -x kube-apiserver || true)
+  mkdir -p "$stopped"; mv -f "$manifests/kube-apiserver.yaml" "$stopped/kube-apiserver.yaml"
+  [ -z "$running" ] || wait_for 5 has_ended "$running" || kill -KILL "$running" 2>/dev/null || true
+}
+start_api() { ! api_stopped || mv -f "$stopped/kube-apiserver.yaml" "$manifests/kube-apiserver.yaml"; }
+# restart_pod ID NAME
+restart_pod() {
+  ! has_label "$1" "$2" || return 0
+  label "$1" "$manifests/$2.yaml"
+  running=$(pgrep -o -x "$2" || true)
+  mv -f /etc/kubernetes/vnfm-restart "$manifests/$2.yaml"
+  [ "$2" = etcd ] && [ -n "$running" ] || return 0
+  wait_for 60 has_ended "$running" && wait_for 120 etcd_answers || { echo "etcd does not answer after its restart" >&2; exit 4; }
+}
 
 case ${1:-} in
 versions)
@@ -60,20 +92,27 @@ manifests)
 drop)
   rm -rf "$copies" ;;
 components)
-  for name in etcd kube-controller-manager kube-scheduler kube-apiserver; do
+  for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
     [ ! -e "$manifests/$name.yaml" ] || echo "$name"
-  done ;;
+  done
+  ! api_stopped || echo kube-apiserver ;;
+restarted)
+  for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do ! has_label "$2" "$name" || echo "$name"; done ;;
 restart)
-  new=/etc/kubernetes/vnfm-restart-$2
-  sed -e '/^    vnfm\.dev\/restarted:/d' -e "s/^  labels:\$/&\\n    vnfm.dev\\/restarted: \"$3\"/" "$manifests/$2.yaml" >"$new"
-  grep -q '^    vnfm\.dev/restarted:' "$new" || { echo "$manifests/$2.yaml has no labels to add one to" >&2; exit 3; }
-  ! cmp -s "$new" "$manifests/$2.yaml" || { rm -f "$new"; exit 0; }
-  running=$(pgrep -o -x "$2" || true)
-  mv -f "$new" "$manifests/$2.yaml"
-  [ "$2" = kube-apiserver ] && [ -n "$running" ] || exit 0
-  looks=0
-  while kill -0 "$running" 2>/dev/null && [ $looks -lt 5 ]; do looks=$((looks + 1)); sleep 1; done
-  kill -KILL "$running" 2>/dev/null || true ;;
+  id=$2; shift 2
+  # All have labels, or nothing stops.
+  for name in "$@"; do [ ! -e "$manifests/$name.yaml" ] || label "$id" "$manifests/$name.yaml"; done
+  trap start_api EXIT
+  case " $* " in *' kube-apiserver '*) has_label "$id" kube-apiserver || api_stopped || stop_api ;; esac
+  case " $* " in *' etcd '*) restart_pod "$id" etcd ;; esac
+  if api_stopped; then
+    label "$id" "$stopped/kube-apiserver.yaml"
+    mv -f /etc/kubernetes/vnfm-restart "$stopped/kube-apiserver.yaml"; start_api
+  fi
+  for name in "$@"; do
+    case $name in etcd | kube-apiserver) ;; *) restart_pod "$id" "$name" ;; esac
+  done
+  rm -f /etc/kubernetes/vnfm-restart ;;
 *)
-  echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restart …" >&2; exit 2 ;;
+  echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart …" >&2; exit 2 ;;
 esac

@@ -1,19 +1,21 @@
 //! Requests to the API server at the cluster's address, one after the other, while something changes: how many failed.
 //!
-//! A request may reach a node whose etcd or API server restarts, until the load balancer has noticed that. It is repeated at once,
-//! and then reaches another node.
+//! A request that is refused, because the API server that it reaches is stopping, is repeated at once, as clients do. One that
+//! gets no response has failed: the clients of an API server would wait as long.
 
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 /// The interval between two requests.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How often a request is repeated at once.
+/// How often a request that is refused is repeated at once.
 const REPEATS: u32 = 2;
+/// What takes longer was not refused.
+const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether the API server is ready at an address and port; after `seconds`, it counts as not ready.
 ///
@@ -82,9 +84,11 @@ fn request(endpoint: &str, end: &Receiver<()>) -> Result<Count> {
     let mut count = Count::default();
     while end.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let mut repeats = 0;
+        let mut sent = Instant::now();
         let mut is_served = is_ready(endpoint, "5")?;
-        while !is_served && repeats < REPEATS {
+        while !is_served && repeats < REPEATS && sent.elapsed() < REFUSED_WITHIN {
             repeats += 1;
+            sent = Instant::now();
             is_served = is_ready(endpoint, "5")?;
         }
         let one = if is_served {

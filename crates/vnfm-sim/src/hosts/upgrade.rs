@@ -267,10 +267,11 @@ pub(super) fn vnfm_kubernetes(shell: &Shell, words: &[&str]) -> Output {
                 .filter(|name| disk.is_file(&manifest(name)));
             Output::ok(lines(there.map(|name| format!("{name}\n"))))
         }
-        ["restart", component, id] => restart(host, component, id),
+        ["restarted", id] => Output::ok(restarted(host, id)),
+        ["restart", id, components @ ..] => restart(host, id, components),
         _ => Output::fail(
             2,
-            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restart …\n",
+            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart …\n",
         ),
     }
 }
@@ -319,21 +320,39 @@ fn put_back(host: &Host, folder: &str, to: &str) {
     }
 }
 
-/// The kubelet restarts the static pod; its mirror pod shows the label.
-fn restart(host: &Host, component: &str, id: &str) -> Output {
+/// The components whose mirror pods show this label.
+fn restarted(host: &Host, id: &str) -> String {
+    let found = cluster(host).and_then(|cluster| Some((node(host, &cluster)?, cluster)));
+    let Some((node, cluster)) = found else {
+        return String::new();
+    };
+    let node = node["metadata"]["name"].as_str().unwrap_or_default();
+    let has_label = |component: &&&str| {
+        let path = format!("/api/v1/namespaces/kube-system/pods/{component}-{node}");
+        let pod = cluster.object(&path).unwrap_or_default();
+        pod["metadata"]["labels"]["vnfm.dev/restarted"] == id
+    };
+    let all = COMPONENTS.iter().filter(has_label);
+    lines(all.map(|name| format!("{name}\n")))
+}
+
+/// The kubelet restarts the static pods; their mirror pods show the label.
+fn restart(host: &Host, id: &str, components: &[&str]) -> Output {
     let found = cluster(host).and_then(|cluster| Some((node(host, &cluster)?, cluster)));
     let Some((node, cluster)) = found else {
         return Output::fail(1, "vnfm-kubernetes: the API server does not answer\n");
     };
     let node = node["metadata"]["name"].as_str().unwrap_or_default();
-    let pod = json!({ "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": format!("{component}-{node}"), "namespace": "kube-system",
-            "annotations": { "kubernetes.io/config.mirror": "x" },
-            "labels": { "component": component, "tier": "control-plane", "vnfm.dev/restarted": id } },
-        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }],
-            "containers": [{ "name": component, "image": format!("registry.k8s.io/{component}:v1") }] } });
-    match cluster.apply(&pod.to_string()) {
-        Ok(_) => Output::default(),
-        Err(error) => Output::fail(1, format!("{error:#}\n")),
+    for component in components {
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": format!("{component}-{node}"), "namespace": "kube-system",
+                "annotations": { "kubernetes.io/config.mirror": "x" },
+                "labels": { "component": component, "tier": "control-plane", "vnfm.dev/restarted": id } },
+            "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }],
+                "containers": [{ "name": component, "image": format!("registry.k8s.io/{component}:v1") }] } });
+        if let Err(error) = cluster.apply(&pod.to_string()) {
+            return Output::fail(1, format!("{error:#}\n"));
+        }
     }
+    Output::default()
 }
