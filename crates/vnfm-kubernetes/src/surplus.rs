@@ -2,7 +2,8 @@
 //!
 //! The cluster decides which pods go, but prefers those of a low deletion cost among the pods that are ready. Marked are
 //! pods that the record does not name, since a rollback must leave those of before, and then the last ones of the record,
-//! which is what hooks were told. A `StatefulSet` deletes its last ones, whatever they cost.
+//! which is what hooks were told. A pod that does not exist yet cannot be marked, so that those that the workload has still to
+//! create come first. A `StatefulSet` deletes its last ones, whatever they cost.
 
 use crate::apply::ApplyMode;
 use crate::catalog::{Target, core};
@@ -20,11 +21,16 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use vnfm_core::ports::{Convergence, PortError, VimCall};
+use std::time::Duration;
+use vnfm_core::ports::{Backoff, Convergence, Expired, PortError, VimCall};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Below any cost that a vendor would choose.
 const SURPLUS: &str = "-2147483647";
+/// How long a workload may take to create the pods that it lacks; what it cannot create, a quota may forbid. And the interval
+/// between two looks.
+const CREATION_TIME: Duration = Duration::from_secs(5);
+const CREATION_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Sets the replicas of the workloads whose number differs, and returns the workloads that lose pods: by this call, or by
 /// an earlier one that was interrupted.
@@ -59,6 +65,7 @@ pub(crate) async fn scale<'a>(
         }
         if now > desired && target.resource.kind != "StatefulSet" {
             let keep = usize::try_from(desired).unwrap_or(usize::MAX);
+            let pods = all_created(cx, session, (target, now), pods).await?;
             mark(cx, session, (target, pods), (keep, change)).await?;
         }
         if now != desired && resolved.has_scale {
@@ -124,6 +131,34 @@ fn is_going(pod: &DynamicObject) -> bool {
 fn is_marked(pod: &DynamicObject) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     annotations.is_some_and(|all| all.get(DELETION_COST).is_some_and(|cost| cost == SURPLUS))
+}
+
+/// The workload's pods once it has created as many as it should have: someone else may have raised its number just now.
+async fn all_created(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    (workload, replicas): (&Target, u64),
+    mut pods: Vec<DynamicObject>,
+) -> Result<Vec<DynamicObject>, PortError> {
+    let end = cx.clock.now() + CREATION_TIME;
+    let mut backoff = Backoff::new(
+        cx.clock,
+        cx.watcher,
+        end.min(cx.deadline),
+        CREATION_INTERVAL,
+    );
+    loop {
+        let stays = |pod: &&DynamicObject| pod.metadata.deletion_timestamp.is_none();
+        let created = pods.iter().filter(stays).count();
+        if created as u64 >= replicas {
+            return Ok(pods);
+        }
+        let reason = format!("{workload} to create its {replicas} pods, of which {created} exist");
+        if let Err(Expired) = backoff.pause(&reason).await {
+            return Ok(pods);
+        }
+        pods = pods_of(cx, session, workload).await?;
+    }
 }
 
 /// Marks the pods of a workload beyond `keep`, and no others.

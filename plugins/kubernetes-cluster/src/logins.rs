@@ -6,6 +6,7 @@
 
 use crate::access::Access;
 use crate::api::Api;
+use crate::cluster::names;
 use crate::config;
 use crate::installer::Installer;
 use crate::join_tokens::delete_secrets;
@@ -14,6 +15,7 @@ use crate::plan::Plan;
 use crate::secrets::ca_hash;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::fmt::Write as _;
 use std::time::Duration;
 use vnfm_plugin_sdk::Instance;
 use vnfm_plugin_sdk::prelude::*;
@@ -103,11 +105,12 @@ async fn apply(master: &Machine<'_>, manifests: String) -> Result<(), DriverErro
     applied.await.map(|_| ())
 }
 
-/// Adds a login, and returns it as that of the VIM.
+/// Adds a login, and returns it as that of the VIM. The nodes get the parameters' registry, whose login may have changed.
 ///
 /// # Errors
 ///
-/// `login-unsupported` for a cluster that the vendor's script installed; `timed-out` if the cluster issues no token.
+/// `login-unsupported` for a cluster that the vendor's script installed; those of [`Installer::registry_of_nodes`]; `timed-out` if
+/// the cluster issues no token.
 pub(crate) async fn renew(
     cx: &HookContext,
     plan: &Plan,
@@ -118,6 +121,8 @@ pub(crate) async fn renew(
         let detail = "the vendor's script has made the VIM's login, and only the vendor knows how to renew it";
         return Err(master.refusal("login-unsupported", PHASE, detail));
     }
+    let installer = Installer::new(cx, plan);
+    let without_registry = installer.registry_of_nodes().await?;
     let added = if let Some(added) = cx.checkpoint(ADDED).await? {
         added
     } else {
@@ -131,13 +136,21 @@ pub(crate) async fn renew(
         endpoint: plan.url(),
         ca: api.ca.clone(),
         ca_hash: ca_hash(&api.ca),
-        bearer_token: Installer::new(cx, plan).token(&master, added).await?,
+        bearer_token: installer.token(&master, added).await?,
         certificate_key: None,
     };
-    let message = format!(
+    let mut message = format!(
         "VIM `{}` has a new login; the next action on the cluster, such as `check`, deletes the old one",
         plan.vim_name
     );
+    if !without_registry.is_empty() {
+        let silent = names(without_registry);
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            message,
+            "; not told of the registry, because they do not respond: {silent}"
+        );
+    }
     let effects = Effects::none().register_vim(access.into_vim(plan));
     Ok(effects.metadata(REGISTERED, name).message(message))
 }

@@ -7,9 +7,10 @@
 //! FOLDER/MIRRORED/hosts.toml    the same place for the images of another registry, which is asked after it
 //! ```
 
-use crate::installer::Installer;
+use crate::installer::{Installer, PARALLEL_HOSTS};
 use crate::machine::Machine;
 use crate::params::SiteRegistry;
+use crate::plan::Node;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write as _;
@@ -23,6 +24,10 @@ const SCRIPT_TEXT: &str = include_str!("vnfm-registry.sh");
 
 impl Installer<'_> {
     /// Configures the container runtime of a host for the registry, if the parameters have one.
+    ///
+    /// # Errors
+    ///
+    /// `registry-failed` if containerd's configuration has no place for it.
     pub(crate) async fn registry(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         let Some(registry) = &self.plan.registry else {
             return Ok(());
@@ -46,6 +51,28 @@ impl Installer<'_> {
             host.put(file, PHASE).await?;
         }
         Ok(())
+    }
+
+    /// Configures the container runtimes of all nodes for the registry; returns the nodes that do not respond.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Installer::registry`], of the first node that has one.
+    pub(crate) async fn registry_of_nodes(&self) -> Result<Vec<&Node>, DriverError> {
+        if self.plan.registry.is_none() {
+            return Ok(Vec::new());
+        }
+        let all = self.plan.nodes().map(|node| async move {
+            let host = Machine::new(self.cx, self.plan, node);
+            if !host.answers().await {
+                return Ok(Some(node));
+            }
+            host.reach_known().await?;
+            self.registry(&host).await.map(|()| None)
+        });
+        let all = join_all_limited(PARALLEL_HOSTS, all).await;
+        let silent: Result<Vec<_>, _> = all.into_iter().collect();
+        Ok(silent?.into_iter().flatten().collect())
     }
 }
 

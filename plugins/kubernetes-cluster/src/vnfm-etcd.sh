@@ -67,7 +67,7 @@ differs() { ! cmp -s "$copies/manifests/$1.yaml" "$manifests/$1.yaml"; }
 # stop_pod NAME: the API server before etcd, which its last requests need. Watches keep it from ending by itself: it is killed
 # after 5 s, as the kubelet would after 30.
 stop_pod() {
-  mkdir -p "$stopped"
+  mkdir -p "$stopped"; rm -f "$stopped/restarting"
   [ ! -e "$manifests/$1.yaml" ] || mv -f "$manifests/$1.yaml" "$stopped/$1.yaml"
   looks=0
   while pgrep -x "$1" >/dev/null; do

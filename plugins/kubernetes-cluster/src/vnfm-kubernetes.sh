@@ -21,13 +21,16 @@ settings="config.yaml kubeadm-flags.env instance-config.yaml"
 place() { cp -a "$1" "$2.vnfm"; mv -f "$2.vnfm" "$2"; }
 image() { sed -n 's/^ *image: *//p' "$1" | head -n 1; }
 place_manifest() { cp -a "$1" "/etc/kubernetes/vnfm-$2"; mv -f "/etc/kubernetes/vnfm-$2" "$manifests/$2"; }
-# Where `restart` has stopped it; `vnfm-etcd stop` stops etcd as well.
-api_stopped() { [ -e "$stopped/kube-apiserver.yaml" ] && [ ! -e "$stopped/etcd.yaml" ]; }
+# `restart` has moved manifests away, and was interrupted; those that `vnfm-etcd stop` has moved stay there.
+is_restarting() { [ -e "$stopped/restarting" ]; }
+manifest_of() { if [ ! -e "$manifests/$1.yaml" ] && is_restarting; then echo "$stopped/$1.yaml"; else echo "$manifests/$1.yaml"; fi; }
 has_label() { grep -qs "^    vnfm\.dev/restarted: \"$1\"\$" "$manifests/$2.yaml"; }
-# label ID FILE: in /etc/kubernetes/vnfm-restart.
+labelled=/etc/kubernetes/vnfm-restart
+# label ID NAME: its manifest with the label, in a file of its own.
 label() {
-  sed -e '/^    vnfm\.dev\/restarted:/d' -e "s/^  labels:\$/&\n    vnfm.dev\/restarted: \"$1\"/" "$2" >/etc/kubernetes/vnfm-restart
-  grep -q '^    vnfm\.dev/restarted:' /etc/kubernetes/vnfm-restart || { echo "$2 has no labels to add one to" >&2; exit 3; }
+  from=$(manifest_of "$2")
+  sed -e '/^    vnfm\.dev\/restarted:/d' -e "s/^  labels:\$/&\n    vnfm.dev\/restarted: \"$1\"/" "$from" >"$labelled"
+  grep -q '^    vnfm\.dev/restarted:' "$labelled" || { echo "$from has no labels to add one to" >&2; exit 3; }
 }
 # wait_for SECONDS COMMAND…: until it succeeds; fails after this time.
 wait_for() { left=$1; shift; until "$@" >/dev/null 2>&1; do [ "$left" -gt 0 ] || return 1; left=$((left - 1)); sleep 1; done; }
@@ -36,21 +39,15 @@ etcd_answers() {
   url=$(sed -n 's/^ *- --listen-metrics-urls=\([^,]*\).*/\1/p' "$manifests/etcd.yaml")
   [ -z "$url" ] || kubectl --kubeconfig=/dev/null --server="$url" --request-timeout=2s get --raw /health
 }
-stop_api() {
-  running=$(pgrep -o -x kube-apiserver || true)
-  mkdir -p "$stopped"; mv -f "$manifests/kube-apiserver.yaml" "$stopped/kube-apiserver.yaml"
-  [ -z "$running" ] || wait_for 5 has_ended "$running" || kill -KILL "$running" 2>/dev/null || true
+# stop NAME SECONDS: if it has not ended by then, it is killed.
+stop() {
+  [ -e "$manifests/$1.yaml" ] || return 0
+  running=$(pgrep -o -x "$1" || true)
+  mkdir -p "$stopped"; touch "$stopped/restarting"; mv -f "$manifests/$1.yaml" "$stopped/$1.yaml"
+  [ -z "$running" ] || wait_for "$2" has_ended "$running" || kill -KILL "$running" 2>/dev/null || true
 }
-start_api() { ! api_stopped || mv -f "$stopped/kube-apiserver.yaml" "$manifests/kube-apiserver.yaml"; }
-# restart_pod ID NAME
-restart_pod() {
-  ! has_label "$1" "$2" || return 0
-  label "$1" "$manifests/$2.yaml"
-  running=$(pgrep -o -x "$2" || true)
-  mv -f /etc/kubernetes/vnfm-restart "$manifests/$2.yaml"
-  [ "$2" = etcd ] && [ -n "$running" ] || return 0
-  wait_for 60 has_ended "$running" && wait_for 120 etcd_answers || { echo "etcd does not answer after its restart" >&2; exit 4; }
-}
+start() { [ ! -e "$stopped/$1.yaml" ] || mv -f "$stopped/$1.yaml" "$manifests/$1.yaml"; }
+start_all() { ! is_restarting || { start etcd; start kube-apiserver; rm -f "$stopped/restarting"; }; }
 
 case ${1:-} in
 versions)
@@ -92,27 +89,30 @@ manifests)
 drop)
   rm -rf "$copies" ;;
 components)
-  for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
-    [ ! -e "$manifests/$name.yaml" ] || echo "$name"
-  done
-  ! api_stopped || echo kube-apiserver ;;
+  for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do [ ! -e "$(manifest_of "$name")" ] || echo "$name"; done ;;
 restarted)
   for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do ! has_label "$2" "$name" || echo "$name"; done ;;
 restart)
-  id=$2; shift 2
+  id=$2 stops=; shift 2
   # All have labels, or nothing stops.
-  for name in "$@"; do [ ! -e "$manifests/$name.yaml" ] || label "$id" "$manifests/$name.yaml"; done
-  trap start_api EXIT
-  case " $* " in *' kube-apiserver '*) has_label "$id" kube-apiserver || api_stopped || stop_api ;; esac
-  case " $* " in *' etcd '*) restart_pod "$id" etcd ;; esac
-  if api_stopped; then
-    label "$id" "$stopped/kube-apiserver.yaml"
-    mv -f /etc/kubernetes/vnfm-restart "$stopped/kube-apiserver.yaml"; start_api
-  fi
+  for name in "$@"; do label "$id" "$name"; done
+  trap start_all EXIT
   for name in "$@"; do
-    case $name in etcd | kube-apiserver) ;; *) restart_pod "$id" "$name" ;; esac
+    case $name in
+    etcd) has_label "$id" "$name" || stops="$name $stops" ;;
+    kube-apiserver) has_label "$id" "$name" || stops="$stops $name" ;;
+    *) has_label "$id" "$name" || { label "$id" "$name"; mv -f "$labelled" "$manifests/$name.yaml"; } ;;
+    esac
   done
-  rm -f /etc/kubernetes/vnfm-restart ;;
+  case $stops in *kube-apiserver*) stop kube-apiserver 5 ;; esac
+  case $stops in *etcd*) stop etcd 35 ;; esac
+  # The kubelet has forgotten a pod two seconds after its end; if its manifest is back before, it starts ten seconds later.
+  [ -z "$stops" ] || sleep 3
+  for name in $stops; do
+    label "$id" "$name"; mv -f "$labelled" "$stopped/$name.yaml"; start "$name"
+    [ "$name" != etcd ] || wait_for 120 etcd_answers || { echo "etcd does not answer after its restart" >&2; exit 4; }
+  done
+  rm -f "$labelled" ;;
 *)
   echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart …" >&2; exit 2 ;;
 esac

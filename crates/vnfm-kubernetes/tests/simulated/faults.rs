@@ -1,6 +1,7 @@
 //! Faults between driver and API server that an operation survives.
 
 use crate::support::{CONFIG, Keep, World, deployment, package};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -221,6 +222,45 @@ async fn a_login_that_may_not_use_the_subresource_scales_by_the_manifest() {
         "{logs:?}"
     );
     world.terminate(&what, scaled.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+/// Pods that someone else has requested are not created yet when the number is restored: those of the record stay.
+#[tokio::test]
+async fn pods_that_are_still_to_be_created_go_before_those_of_the_record() {
+    let (world, _) = faulty().await;
+    let what = package(&[(1, &deployment(2, ""))], "", json!({}));
+    let created = world.instantiate(&what, 30).await.unwrap();
+    let namespace = world.namespace();
+    let quotas = world.api("v1", "ResourceQuota", "resourcequotas", Some(&namespace));
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two"},
+        "spec": {"hard": {"pods": "2"}}});
+    let quota = serde_json::from_value(quota).unwrap();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    let deployments = world.api("apps/v1", "Deployment", "deployments", Some(&namespace));
+    let theirs = Patch::Merge(json!({"spec": {"replicas": 6}}));
+    let how = PatchParams::default();
+    deployments.patch_scale("web", &how, &theirs).await.unwrap();
+    let change = Convergence::update(&created, &what);
+    let cx = world.cx(30);
+    let desired = json!(null);
+    let restored = world.driver.converge(&cx, &change, &desired);
+    let allowed = async {
+        let is_awaited = || {
+            let waits = world.seen.waits.lock().unwrap();
+            waits
+                .iter()
+                .any(|wait| wait.contains("to create its 6 pods"))
+        };
+        while !is_awaited() {
+            tokio::task::yield_now().await;
+        }
+        let how = DeleteParams::default();
+        quotas.delete("two", &how).await.unwrap();
+    };
+    let (restored, ()) = tokio::join!(restored, allowed);
+    assert_eq!(restored.unwrap().inventory, created.inventory);
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 

@@ -1,28 +1,35 @@
 //! `vnfm-kubernetes` itself, in the machine's own shell, on files as kubeadm writes them; the simulated hosts only imitate it.
 
-use std::os::unix::fs::PermissionsExt;
+use crate::root::Root;
+use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
 const SCRIPT: &str = include_str!("../../src/vnfm-kubernetes.sh");
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  annotations:\n    kubeadm.kubernetes.io/x: y\n  labels:\n    \
 component: NAME\n    tier: control-plane\n  name: NAME\nspec:\n  containers:\n  - command:\n    - NAME\n    \
-image: registry.k8s.io/NAME:v1.36.2\n    imagePullPolicy: IfNotPresent\n";
+- --listen-metrics-urls=http://127.0.0.1:2381\n    image: registry.k8s.io/NAME:v1.36.2\n    imagePullPolicy: IfNotPresent\n";
+const API: &str = "etc/kubernetes/manifests/kube-apiserver.yaml";
+const STOPPED: &str = "etc/kubernetes/vnfm-stopped";
+const ETCD: &str = "etc/kubernetes/manifests/etcd.yaml";
+const SCHEDULER: &str = "etc/kubernetes/manifests/kube-scheduler.yaml";
+const LABEL: &str = "vnfm.dev/restarted: \"abc234\"";
 
-/// A folder as the root of a host.
-struct Root(PathBuf);
+/// A control-plane node with the script.
+struct Host(Root);
 
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+impl Deref for Host {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.0
     }
 }
 
-impl Root {
+impl Host {
+    /// Without etcd.
     fn new() -> Self {
-        let root =
-            Self(std::env::temp_dir().join(format!("vnfm-kubernetes-{}", uuid::Uuid::new_v4())));
+        let root = Self(Root::new("vnfm-kubernetes"));
         for name in [
             "kube-apiserver",
             "kube-controller-manager",
@@ -39,13 +46,24 @@ impl Root {
         );
         root.install("v1.36.2");
         root.program("systemctl", "echo \"$@\" >>\"${0%/*}/units\"");
-        let script = ["/etc/kubernetes", "/var/lib/vnfm", "/var/lib/kubelet"]
-            .iter()
-            .fold(SCRIPT.to_owned(), |text, path| {
-                text.replace(path, &format!("{}{path}", root.0.display()))
-            });
-        root.write("vnfm-kubernetes", &script);
+        root.program("sleep", "exit 0");
+        let folders = ["/etc/kubernetes", "/var/lib/vnfm", "/var/lib/kubelet"];
+        root.script("vnfm-kubernetes", SCRIPT, &folders);
         root
+    }
+
+    /// With an etcd that ends as soon as the kubelet restarts it; `kubectl`, which asks whether it answers, runs this.
+    fn with_etcd(kubectl: &str) -> Self {
+        let host = Self::new();
+        host.write(ETCD, &MANIFEST.replace("NAME", "etcd"));
+        let mut ended = Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        host.program(
+            "pgrep",
+            &format!("[ \"$3\" != etcd ] || echo {}", ended.id()),
+        );
+        host.program("kubectl", kubectl);
+        host
     }
 
     /// A process that the host takes for its API server.
@@ -55,26 +73,8 @@ impl Root {
         child
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn program(&self, name: &str, line: &str) {
-        let path = format!("bin/{name}");
-        // A new file, as package managers write it: one that runs cannot be written.
-        let _ = std::fs::remove_file(self.path(&path));
-        self.write(&path, &format!("#!/bin/sh\n{line}\n"));
-        std::fs::set_permissions(self.path(&path), PermissionsExt::from_mode(0o755)).unwrap();
     }
 
     /// As a package of this version does.
@@ -85,37 +85,24 @@ impl Root {
     }
 
     fn run(&self, words: &[&str]) -> Output {
-        let path = format!(
-            "{}:{}",
-            self.path("bin").display(),
-            std::env::var("PATH").unwrap()
-        );
-        let mut command = Command::new("sh");
-        command
-            .arg(self.path("vnfm-kubernetes"))
-            .args(words)
-            .env("PATH", path);
-        command.output().unwrap()
+        self.sh(&[&["vnfm-kubernetes"], words].concat())
     }
 
     fn ok(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert!(
-            output.status.success(),
-            "{words:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        self.sh_ok(&[&["vnfm-kubernetes"], words].concat())
     }
 
-    fn is_there(&self, name: &str) -> bool {
-        Path::new(&self.path(name)).exists()
+    /// Restarts all components with a label.
+    fn restart(&self) -> Output {
+        let components = self.ok(&["components"]);
+        let components: Vec<_> = components.split_whitespace().collect();
+        self.run(&[&["restart", "abc234"], &components[..]].concat())
     }
 }
 
 #[test]
 fn versions_are_those_of_programs_and_manifests() {
-    let root = Root::new();
+    let root = Host::new();
     let versions = "kubeadm=v1.36.2\nkubelet=v1.36.2\nkube-apiserver=v1.36.2\nkube-controller-manager=v1.36.2\n\
                     kube-scheduler=v1.36.2\n";
     assert_eq!(root.ok(&["versions"]), versions);
@@ -130,7 +117,7 @@ fn versions_are_those_of_programs_and_manifests() {
 
 #[test]
 fn what_was_copied_is_put_back() {
-    let root = Root::new();
+    let root = Host::new();
     let before = root.ok(&["versions"]);
     root.ok(&["programs"]);
     assert!(
@@ -140,7 +127,7 @@ fn what_was_copied_is_put_back() {
     root.ok(&["keep"]);
     root.install("v1.37.0");
     root.write("var/lib/kubelet/config.yaml", "kind: New\n");
-    let manifest = "etc/kubernetes/manifests/kube-apiserver.yaml";
+    let manifest = API;
     let old = root.read(manifest);
     root.write(manifest, &old.replace("v1.36.2", "v1.37.0"));
     root.ok(&["keep"]);
@@ -164,11 +151,8 @@ fn what_was_copied_is_put_back() {
 
 #[test]
 fn an_etcd_that_was_upgraded_stays() {
-    let root = Root::new();
-    let (etcd, scheduler) = (
-        "etc/kubernetes/manifests/etcd.yaml",
-        "etc/kubernetes/manifests/kube-scheduler.yaml",
-    );
+    let root = Host::new();
+    let (etcd, scheduler) = (ETCD, SCHEDULER);
     root.write(etcd, &MANIFEST.replace("NAME", "etcd"));
     let [old_etcd, old_scheduler] = [etcd, scheduler].map(|path| root.read(path));
     root.ok(&["keep"]);
@@ -188,13 +172,13 @@ fn an_etcd_that_was_upgraded_stays() {
 
 #[test]
 fn a_static_pod_gets_one_label_per_restart() {
-    let root = Root::new();
-    let names = "kube-controller-manager\nkube-scheduler\nkube-apiserver\n";
+    let root = Host::new();
+    let names = "kube-apiserver\nkube-controller-manager\nkube-scheduler\n";
     assert_eq!(root.ok(&["components"]), names);
-    let manifest = "etc/kubernetes/manifests/kube-scheduler.yaml";
+    let manifest = SCHEDULER;
     let before = root.read(manifest);
     for id in ["abc234", "xyz567"] {
-        root.ok(&["restart", "kube-scheduler", id]);
+        root.ok(&["restart", id, "kube-scheduler"]);
         let label =
             format!("  labels:\n    vnfm.dev/restarted: \"{id}\"\n    component: kube-scheduler\n");
         assert!(
@@ -208,7 +192,7 @@ fn a_static_pod_gets_one_label_per_restart() {
         );
     }
     root.write(manifest, "kind: Pod\n");
-    let failed = root.run(&["restart", "kube-scheduler", "abc234"]);
+    let failed = root.run(&["restart", "abc234", "kube-scheduler"]);
     assert!(!failed.status.success());
     assert_eq!(
         root.read(manifest),
@@ -219,16 +203,78 @@ fn a_static_pod_gets_one_label_per_restart() {
 
 #[test]
 fn an_api_server_that_does_not_end_is_killed_once_per_restart() {
-    let root = Root::new();
-    root.program("sleep", "exit 0");
+    let root = Host::new();
     let mut old = root.api_server();
-    root.ok(&["restart", "kube-apiserver", "abc234"]);
+    root.ok(&["restart", "abc234", "kube-apiserver"]);
     assert_eq!(old.wait().unwrap().signal(), Some(9));
     let mut new = root.api_server();
-    root.ok(&["restart", "kube-apiserver", "abc234"]);
+    root.ok(&["restart", "abc234", "kube-apiserver"]);
     assert!(new.try_wait().unwrap().is_none(), "it has been restarted");
-    root.ok(&["restart", "kube-scheduler", "abc234"]);
+    root.ok(&["restart", "abc234", "kube-scheduler"]);
     assert!(new.try_wait().unwrap().is_none(), "another component");
     new.kill().unwrap();
     new.wait().unwrap();
+}
+
+#[test]
+fn the_api_server_is_stopped_while_etcd_restarts() {
+    let host = Host::with_etcd(
+        "ls \"${0%/*}/../etc/kubernetes/manifests\" >\"${0%/*}/meanwhile\"; echo \"$@\" >\"${0%/*}/asked\"",
+    );
+    assert!(host.restart().status.success());
+    let meanwhile = "etcd.yaml\nkube-controller-manager.yaml\nkube-scheduler.yaml\n";
+    assert_eq!(host.read("bin/meanwhile"), meanwhile);
+    assert!(
+        host.read("bin/asked")
+            .contains("--server=http://127.0.0.1:2381")
+    );
+    let all = "etcd\nkube-apiserver\nkube-controller-manager\nkube-scheduler\n";
+    assert_eq!(host.ok(&["restarted", "abc234"]), all);
+    assert_eq!(host.ok(&["restarted", "xyz567"]), "");
+    let left = std::fs::read_dir(host.path(STOPPED)).unwrap().count();
+    assert_eq!(left, 0);
+    host.program("kubectl", "exit 1");
+    assert!(
+        host.restart().status.success(),
+        "nothing is restarted twice"
+    );
+}
+
+#[test]
+fn an_interrupted_restart_goes_on() {
+    for moved in [&["kube-apiserver"][..], &["kube-apiserver", "etcd"]] {
+        let host = Host::with_etcd("true");
+        for name in moved {
+            let stopped = format!("{STOPPED}/{name}.yaml");
+            let manifest = format!("etc/kubernetes/manifests/{name}.yaml");
+            host.write(&stopped, &host.read(&manifest));
+            std::fs::remove_file(host.path(&manifest)).unwrap();
+        }
+        let others = host.ok(&["components"]);
+        assert!(!others.contains("apiserver"), "`vnfm-etcd stop` did that");
+        host.write(&format!("{STOPPED}/restarting"), "");
+        assert!(host.restart().status.success());
+        assert!(host.read(API).contains(LABEL));
+        assert!(host.read(ETCD).contains(LABEL));
+    }
+}
+
+#[test]
+fn an_api_server_starts_again_if_etcd_does_not_answer() {
+    let host = Host::with_etcd("exit 1");
+    let before = host.read(API);
+    let output = host.restart();
+    assert_eq!(output.status.code(), Some(4));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("etcd does not answer"), "{error}");
+    assert_eq!(host.read(API), before);
+}
+
+#[test]
+fn nothing_stops_if_a_manifest_cannot_be_labelled() {
+    let host = Host::with_etcd("true");
+    host.write(SCHEDULER, "kind: Pod\n");
+    let before = [API, ETCD].map(|path| host.read(path));
+    assert_eq!(host.restart().status.code(), Some(3));
+    assert_eq!([API, ETCD].map(|path| host.read(path)), before);
 }

@@ -2,6 +2,8 @@
 
 use crate::lab::Lab;
 use crate::root::Root;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use vnfm_core::ports::Effects;
 
@@ -66,9 +68,10 @@ async fn nodes_pull_from_the_registry_and_the_vim_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_password_reaches_the_vim_with_its_next_login() {
+async fn a_new_password_reaches_vim_and_nodes_with_the_next_login() {
     let lab = Lab::new().await;
     lab.install_with_registry().await;
+    lab.hosts.power_off("server-w2");
     let mut installation = lab.params()["k8s_cluster_installation_param"].clone();
     installation["registry"] =
         json!({ "address": ADDRESS, "username": "vnfm", "password": "another" });
@@ -77,6 +80,14 @@ async fn a_new_password_reaches_the_vim_with_its_next_login() {
     let renewed = lab.hook("operate_end", params).await.unwrap();
     let access = &renewed.register_vims[0].access_info;
     assert_eq!(access["registry_password"], "another");
+    let login = STANDARD.encode("vnfm:another");
+    for server in ["server-m1", "server-w1"] {
+        let path = format!("/etc/containerd/certs.d/{ADDRESS}/hosts.toml");
+        let text = String::from_utf8(lab.hosts.file(server, &path).unwrap()).unwrap();
+        assert!(text.contains(&login), "{server}: {text}");
+    }
+    let message = renewed.message.unwrap();
+    assert!(message.ends_with("do not respond: `w2`"), "{message}");
 }
 
 /// A host whose containerd has this configuration.

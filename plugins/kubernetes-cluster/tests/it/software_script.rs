@@ -1,48 +1,35 @@
 //! `vnfm-software` itself, in the machine's own shell; the simulated hosts only imitate it.
 
+use crate::root::Root;
 use sha2::{Digest, Sha256};
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 const SCRIPT: &str = include_str!("../../src/vnfm-software.sh");
 const SOFTWARE: &str = "var/lib/vnfm/software";
 
-/// A folder as the root of a host.
-struct Root(PathBuf);
+/// A host with the script.
+struct Host(Root);
 
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+impl Deref for Host {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.0
     }
 }
 
-impl Root {
+impl Host {
     fn new() -> Self {
-        let root =
-            Self(std::env::temp_dir().join(format!("vnfm-software-{}", uuid::Uuid::new_v4())));
-        let script = ["/var/lib/vnfm", "/usr/local/bin"]
-            .iter()
-            .fold(SCRIPT.to_owned(), |text, path| {
-                text.replace(path, &format!("{}{path}", root.0.display()))
-            });
-        root.write("vnfm-software", script.as_bytes(), 0o600);
-        root
-    }
-
-    fn write(&self, name: &str, content: &[u8], mode: u32) {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, content).unwrap();
-        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        let root = Root::new("vnfm-software");
+        let folders = ["/var/lib/vnfm", "/usr/local/bin"];
+        root.script("vnfm-software", SCRIPT, &folders);
+        Self(root)
     }
 
     fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap()
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.0.join(name).exists()
+        std::fs::read_to_string(self.path(name)).unwrap()
     }
 
     /// Puts the files of a version on the host, as the driver does; their list of hashes.
@@ -57,28 +44,27 @@ impl Root {
             format!("{}  {name}\n", hex::encode(Sha256::digest(content)))
         };
         let mut sums = sum(content, &format!("artifact/{file}"));
-        self.write(&format!("{folder}/artifact/{file}"), content, 0o600);
+        let artifact = self.path(&format!("{folder}/artifact/{file}"));
+        std::fs::create_dir_all(artifact.parent().unwrap()).unwrap();
+        std::fs::write(artifact, content).unwrap();
         if let Some(script) = script {
-            self.write(&format!("{folder}/installer"), script.as_bytes(), 0o700);
+            self.write(&format!("{folder}/installer"), script);
+            let installer = self.path(&format!("{folder}/installer"));
+            std::fs::set_permissions(installer, PermissionsExt::from_mode(0o700)).unwrap();
             sums += &sum(script.as_bytes(), "installer");
         }
-        self.write(&format!("{folder}/sums"), sums.as_bytes(), 0o600);
+        self.write(&format!("{folder}/sums"), &sums);
         sums
     }
 
     fn run(&self, words: &[&str]) -> Output {
-        let script = self.0.join("vnfm-software");
-        Command::new("sh").arg(script).args(words).output().unwrap()
+        let script = self.path("vnfm-software");
+        self.sh(&[&[script.to_str().unwrap()], words].concat())
     }
 
     fn ok(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert!(
-            output.status.success(),
-            "{words:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        let script = self.path("vnfm-software");
+        self.sh_ok(&[&[script.to_str().unwrap()], words].concat())
     }
 
     fn install(&self, version: &str) -> Output {
@@ -94,7 +80,7 @@ impl Root {
 
 #[test]
 fn a_program_is_installed_and_recorded_and_the_version_before_is_kept() {
-    let root = Root::new();
+    let root = Host::new();
     assert_eq!(root.ok(&["list"]), "");
     assert_eq!(root.ok(&["sums", "agent", "1.0"]), "");
     for version in ["1.0", "1.1", "1.2"] {
@@ -107,20 +93,20 @@ fn a_program_is_installed_and_recorded_and_the_version_before_is_kept() {
         assert_eq!(listed, format!("agent {version} {}\n", &sums[..64]));
         assert_eq!(root.read("usr/local/bin/agent"), program);
     }
-    let mode = std::fs::metadata(root.0.join("usr/local/bin/agent"))
+    let mode = std::fs::metadata(root.path("usr/local/bin/agent"))
         .unwrap()
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o755);
-    let folder = std::fs::metadata(root.0.join(SOFTWARE))
+    let folder = std::fs::metadata(root.path(SOFTWARE))
         .unwrap()
         .permissions()
         .mode();
     assert!(folder & 0o700 == 0o700);
-    let record = std::fs::metadata(root.0.join(format!("{SOFTWARE}/agent/.installed"))).unwrap();
+    let record = std::fs::metadata(root.path(&format!("{SOFTWARE}/agent/.installed"))).unwrap();
     assert_eq!(record.permissions().mode() & 0o777, 0o600, "for root alone");
     let versions =
-        ["1.0", "1.1", "1.2"].map(|version| root.has(&format!("{SOFTWARE}/agent/{version}")));
+        ["1.0", "1.1", "1.2"].map(|version| root.is_there(&format!("{SOFTWARE}/agent/{version}")));
     assert_eq!(
         versions,
         [false, true, true],
@@ -135,8 +121,8 @@ fn a_program_is_installed_and_recorded_and_the_version_before_is_kept() {
 
 #[test]
 fn a_script_knows_what_it_installs_and_its_failure_is_not_recorded() {
-    let root = Root::new();
-    let notes = root.0.join("notes");
+    let root = Host::new();
+    let notes = root.path("notes");
     let script = format!(
         "#!/bin/sh\necho $NAME $VERSION $ROLE $NODE_NAME \"[$PREVIOUS_VERSION]\" $(cat $ARTIFACT) $(umask) >>{}\n",
         notes.display()
@@ -162,16 +148,13 @@ fn a_script_knows_what_it_installs_and_its_failure_is_not_recorded() {
 
 #[test]
 fn an_archive_is_unpacked_and_its_script_runs() {
-    let root = Root::new();
-    root.write(
-        "content/install.sh",
-        format!("cp data {}/copy\n", root.0.display()).as_bytes(),
-        0o644,
-    );
-    root.write("content/data", b"of the archive", 0o644);
+    let root = Host::new();
+    let to = root.path("copy");
+    root.write("content/install.sh", &format!("cp data {}\n", to.display()));
+    root.write("content/data", "of the archive");
     let packed = Command::new("tar")
         .args(["-czf", "-", "-C"])
-        .arg(root.0.join("content"))
+        .arg(root.path("content"))
         .arg(".")
         .output()
         .unwrap();
@@ -186,7 +169,7 @@ fn an_archive_is_unpacked_and_its_script_runs() {
 
 #[test]
 fn a_script_that_does_not_end_is_stopped_with_its_children() {
-    let root = Root::new();
+    let root = Host::new();
     root.provide(
         "1.0",
         ("agent", b"x"),
@@ -199,13 +182,9 @@ fn a_script_that_does_not_end_is_stopped_with_its_children() {
 
 #[test]
 fn damaged_files_are_not_installed() {
-    let root = Root::new();
+    let root = Host::new();
     root.provide("1.0", ("agent", b"whole"), None);
-    root.write(
-        &format!("{SOFTWARE}/agent/1.0/artifact/agent"),
-        b"half",
-        0o600,
-    );
+    root.write(&format!("{SOFTWARE}/agent/1.0/artifact/agent"), "half");
     assert_eq!(
         root.ok(&["sums", "agent", "1.0"]),
         "",
@@ -220,6 +199,6 @@ fn damaged_files_are_not_installed() {
             "{text}"
         );
     }
-    assert!(!root.has("usr/local/bin/agent"));
+    assert!(!root.is_there("usr/local/bin/agent"));
     assert_eq!(root.ok(&["list"]), "");
 }
