@@ -143,6 +143,7 @@ pub(crate) async fn end(
         | ClusterAction::RenewCertificates
         | ClusterAction::RotateCa
         | ClusterAction::RenewLogin => {
+            certificates::resume(cx, &plan).await?;
             let Some(api) = connect(cx, &mut plan).await? else {
                 return Ok(Effects::none().message("there is no cluster"));
             };
@@ -158,11 +159,11 @@ pub(crate) async fn end(
 }
 
 /// Undoes [`end`]. Only an upgrade, a patch and the beginning of a CA's rotation can be taken back; what the others add does not need
-/// to be.
+/// to be, but what they have stopped starts again.
 ///
 /// # Errors
 ///
-/// Those of [`way_back::undo`], [`patch::undo`], [`authority::undo`] and [`etcd::undo_restore`].
+/// Those of [`way_back::undo`], [`patch::undo`], [`authority::undo`], [`certificates::resume`] and [`etcd::undo_restore`].
 pub(crate) async fn undo_end(
     cx: &HookContext,
     request: &HookRequest<OperateParams>,
@@ -173,10 +174,16 @@ pub(crate) async fn undo_end(
         Some(ClusterAction::Restore) => etcd::undo_restore(cx).await,
         Some(ClusterAction::RotateCa) => {
             let mut plan = plan(cx, request, installation).await?;
+            certificates::resume(cx, &plan).await?;
             match connect(cx, &mut plan).await? {
                 Some(api) => authority::undo(cx, &plan, &api).await,
                 None => Ok(Effects::none()),
             }
+        }
+        Some(ClusterAction::RenewCertificates) => {
+            let plan = plan(cx, request, installation).await?;
+            certificates::resume(cx, &plan).await?;
+            Ok(Effects::none())
         }
         Some(ClusterAction::Upgrade) => {
             let mut plan = plan(cx, request, installation).await?;

@@ -12,6 +12,7 @@
 use crate::api::Api;
 use crate::clocks;
 use crate::cluster::names;
+use crate::installer::first_failure;
 use crate::join_tokens::random_token;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -132,6 +133,27 @@ fn first_to_expire(all: &Object) -> Option<(String, String, String)> {
     dated
         .min()
         .map(|(date, node, name)| (node.clone(), name.clone(), date.to_owned()))
+}
+
+/// Starts what a restart that was interrupted, for example by a power cut, has stopped on the control-plane nodes that respond.
+///
+/// # Errors
+///
+/// If a node cannot be reached any more.
+pub(crate) async fn resume(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
+    if plan.script().is_some() {
+        return Ok(());
+    }
+    let all = plan.control_planes.iter().map(|node| async move {
+        let host = Machine::new(cx, plan, node);
+        if !host.answers().await {
+            return Ok(());
+        }
+        host.reach_node().await?;
+        host.wait_for_steps(&[PHASE]).await?;
+        host.kubernetes(PHASE, "resume").await.map(drop)
+    });
+    first_failure(join_all(all).await)
 }
 
 /// Renews the certificates of all control-plane nodes, one node after the other.

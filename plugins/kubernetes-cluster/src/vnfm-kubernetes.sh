@@ -8,6 +8,7 @@
 #   vnfm-kubernetes components    the static pods of the control plane
 #   vnfm-kubernetes restarted ID  those whose manifests have the label vnfm.dev/restarted=ID
 #   vnfm-kubernetes restart ID NAME…   these static pods get that label, and the kubelet restarts them; run as a step
+#   vnfm-kubernetes resume        starts what a `restart` that was interrupted has stopped
 # An API server whose etcd restarts answers nobody, and clients wait. So it stops before etcd, while clients are refused and go to
 # another node, and starts once etcd answers. Watches keep it from ending by itself: it is killed after 5 s, as the kubelet would
 # after 30.
@@ -113,6 +114,8 @@ restart)
     [ "$name" != etcd ] || wait_for 120 etcd_answers || { echo "etcd does not answer after its restart" >&2; exit 4; }
   done
   rm -f "$labelled" ;;
+resume)
+  start_all ;;
 *)
-  echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart …" >&2; exit 2 ;;
+  echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart|resume …" >&2; exit 2 ;;
 esac

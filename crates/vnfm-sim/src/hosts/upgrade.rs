@@ -11,6 +11,7 @@
 //! A step that a real cluster does not survive is a violation: a skipped minor version, a kubelet newer than the control
 //! plane, a kubelet replaced below running pods.
 
+use super::etcd::stopped;
 use super::host::{Host, KUBELET};
 use super::kubeadm::{ADMIN, VERSION, endpoint_of};
 use super::manifests::{MANIFESTS, manifest, minor, start_etcd};
@@ -269,9 +270,13 @@ pub(super) fn vnfm_kubernetes(shell: &Shell, words: &[&str]) -> Output {
         }
         ["restarted", id] => Output::ok(restarted(host, id)),
         ["restart", id, components @ ..] => restart(host, id, components),
+        ["resume"] => {
+            resume(host);
+            Output::default()
+        }
         _ => Output::fail(
             2,
-            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart …\n",
+            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart|resume …\n",
         ),
     }
 }
@@ -355,4 +360,18 @@ fn restart(host: &Host, id: &str, components: &[&str]) -> Output {
         }
     }
     Output::default()
+}
+
+/// Starts what a restart that was interrupted has stopped.
+fn resume(host: &Host) {
+    let marker = "/etc/kubernetes/vnfm-stopped/restarting";
+    if host.disk().is_file(marker) {
+        let mut disk = host.disk();
+        disk.remove(marker);
+        for pod in ["etcd", "kube-apiserver"] {
+            disk.remove(&stopped(pod));
+        }
+        drop(disk);
+        host.lan.update_quorum(None);
+    }
 }

@@ -206,6 +206,26 @@ async fn a_check_and_a_new_login_leave_out_a_control_plane_that_is_off() {
     );
 }
 
+/// A power cut while the API server and etcd of `m1` are stopped, so that without `m3` the cluster has no quorum.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_restart_has_stopped_starts_again() {
+    for (action, is_undone) in [("check", false), ("renew_certificates", true)] {
+        let (lab, _) = Lab::with_three().await;
+        let stopped = |file: &str| format!("/etc/kubernetes/vnfm-stopped/{file}");
+        for file in ["etcd.yaml", "kube-apiserver.yaml", "restarting"] {
+            lab.hosts.write_file("server-m1", &stopped(file), "");
+        }
+        lab.hosts.power_off("server-m3");
+        let mut params = lab.shared_params();
+        params["cluster_action"] = json!(action);
+        let mut request = lab.shared_request("operate_end", &params, &lab.vnfcs(THREE, &[]));
+        request.undo = is_undone;
+        lab.run(request, None).await.unwrap().unwrap();
+        let left = lab.hosts.file("server-m1", &stopped("etcd.yaml"));
+        assert!(left.is_none(), "{action}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_needs_a_started_vnf_and_is_optional() {
     let (lab, _) = Lab::with_vnf_b().await;

@@ -252,10 +252,18 @@ fn an_interrupted_restart_goes_on() {
         }
         let others = host.ok(&["components"]);
         assert!(!others.contains("apiserver"), "`vnfm-etcd stop` did that");
-        host.write(&format!("{STOPPED}/restarting"), "");
+        host.ok(&["resume"]);
+        assert!(!host.is_there(API));
+        let marker = format!("{STOPPED}/restarting");
+        host.write(&marker, "");
         assert!(host.restart().status.success());
         assert!(host.read(API).contains(LABEL));
         assert!(host.read(ETCD).contains(LABEL));
+        host.write(&format!("{STOPPED}/kube-apiserver.yaml"), &host.read(API));
+        std::fs::remove_file(host.path(API)).unwrap();
+        host.write(&marker, "");
+        host.ok(&["resume"]);
+        assert!(host.is_there(API) && !host.is_there(&marker));
     }
 }
 
