@@ -40,6 +40,7 @@ etcd_answers() {
   url=$(sed -n 's/^ *- --listen-metrics-urls=\([^,]*\).*/\1/p' "$manifests/etcd.yaml")
   [ -z "$url" ] || kubectl --kubeconfig=/dev/null --server="$url" --request-timeout=2s get --raw /health
 }
+api_answers() { kubectl --kubeconfig=/etc/kubernetes/kubelet.conf --request-timeout=2s get --raw /readyz; }
 # stop NAME SECONDS: if it has not ended by then, it is killed.
 stop() {
   [ -e "$manifests/$1.yaml" ] || return 0
@@ -113,6 +114,8 @@ restart)
     label "$id" "$name"; mv -f "$labelled" "$stopped/$name.yaml"; start "$name"
     [ "$name" != etcd ] || wait_for 120 etcd_answers || { echo "etcd does not answer after its restart" >&2; exit 4; }
   done
+  # The kubelet, which calls the API server of its node, would wait up to half a minute for its next attempt.
+  case $stops in *kube-apiserver*) ! wait_for 60 api_answers || systemctl restart kubelet ;; esac
   rm -f "$labelled" ;;
 resume)
   start_all ;;
