@@ -133,7 +133,8 @@ fn is_marked(pod: &DynamicObject) -> bool {
     annotations.is_some_and(|all| all.get(DELETION_COST).is_some_and(|cost| cost == SURPLUS))
 }
 
-/// The workload's pods once it has created as many as it should have: someone else may have raised its number just now.
+/// The workload's pods once it has created as many as it should have: someone else may have raised its number just now. Without
+/// pods, there are none of the record that must stay.
 async fn all_created(
     cx: &VimCall<'_>,
     session: &Session<'_>,
@@ -150,7 +151,7 @@ async fn all_created(
     loop {
         let stays = |pod: &&DynamicObject| pod.metadata.deletion_timestamp.is_none();
         let created = pods.iter().filter(stays).count();
-        if created as u64 >= replicas {
+        if created == 0 || created as u64 >= replicas {
             return Ok(pods);
         }
         let reason = format!("{workload} to create its {replicas} pods, of which {created} exist");

@@ -4,7 +4,7 @@
 
 use super::host::Host;
 use super::kubeadm::CA;
-use super::manifests::{DATA_VERSION, manifest, running_version, start_etcd, version_in};
+use super::manifests::{DATA_VERSION, manifest, running_version, start_etcd, stopped, version_in};
 use super::shell::Shell;
 use super::stdio::{Output, lines};
 use super::upgrade::{COPIES, cluster};
@@ -127,11 +127,6 @@ fn unpack(host: &Host, (name, passphrase): (&str, &str)) -> Output {
         ),
         Err(error) => Output::fail(3, error),
     }
-}
-
-/// The manifest of a static pod that does not run.
-pub(super) fn stopped(pod: &str) -> String {
-    format!("/etc/kubernetes/vnfm-stopped/{pod}.yaml")
 }
 
 fn restore(host: &Host, id: &str) -> Result<String, String> {

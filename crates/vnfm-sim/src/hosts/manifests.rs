@@ -14,6 +14,11 @@ pub(super) fn manifest(component: &str) -> String {
     format!("{MANIFESTS}/{component}.yaml")
 }
 
+/// The manifest of a static pod that does not run.
+pub(super) fn stopped(pod: &str) -> String {
+    format!("/etc/kubernetes/vnfm-stopped/{pod}.yaml")
+}
+
 /// The second number of a version.
 pub(super) fn minor(version: &str) -> u32 {
     let minor = version

@@ -3,9 +3,9 @@
 //! A cluster with several members serves while more than half of them work: their machines are on and have not been reset. A
 //! command that ends that is a violation; a power cut is not.
 
-use super::etcd::stopped;
 use super::host::{Host, Network};
 use super::kubeadm::{API_SERVER, endpoint_of_host};
+use super::manifests::stopped;
 use super::member::Member;
 use super::stdio::{Output, lines};
 use crate::kubernetes::Cluster;

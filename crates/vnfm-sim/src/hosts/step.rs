@@ -2,8 +2,8 @@
 //!
 //! On a real host it is a shell script; here the same commands with the same output run as tasks.
 
-use super::etcd::stopped;
 use super::host::{Host, Step};
+use super::manifests::stopped;
 use super::shell::Shell;
 use super::stdio::{Input, Output};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -11,10 +11,9 @@
 //! A step that a real cluster does not survive is a violation: a skipped minor version, a kubelet newer than the control
 //! plane, a kubelet replaced below running pods.
 
-use super::etcd::stopped;
 use super::host::{Host, KUBELET};
 use super::kubeadm::{ADMIN, VERSION, endpoint_of};
-use super::manifests::{MANIFESTS, manifest, minor, start_etcd};
+use super::manifests::{MANIFESTS, manifest, minor, start_etcd, stopped};
 use super::shell::Shell;
 use super::stdio::{Output, lines};
 use crate::kubernetes::Cluster;
