@@ -27,7 +27,7 @@ impl Deref for Host {
 }
 
 impl Host {
-    /// Without etcd.
+    /// A node of a cluster whose etcd is elsewhere.
     fn new() -> Self {
         let root = Self(Root::new("vnfm-kubernetes"));
         for name in [
