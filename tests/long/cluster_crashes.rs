@@ -1,7 +1,7 @@
 //! Ten crashes in each operation on a cluster, on real hosts, with one control-plane node and with three: every other one kills the plugin's process alone if a hook runs at
 //! that moment, the others the server with it. Afterwards the cluster is as the operation should leave it, and VNF-B has served all the time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -45,16 +45,13 @@ const ONCE: &[usize] = &[16];
 
 type Begin<'a> = &'a dyn Fn(&Testbed) -> String;
 
-/// A cluster with VNF-B, by a server whose hooks run in processes. The hosts have the next minor version, whose package is in
-/// `folder`.
-fn begin(folder: &Path) -> Option<(Scenario, String)> {
+/// A cluster with VNF-B, by a server whose hooks run in processes, and what `next.sh` makes.
+fn begin() -> Option<(Scenario, PathBuf)> {
     let (next, real) = (next_version()?, Real::find()?);
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(data.path(), "info", Some("process"));
     let testbed = Testbed::with(server, data, &real.clouds, 22);
-    let scenario = Scenario::on(real, testbed);
-    let package = scenario.offer_next_version(&next, folder);
-    Some((scenario, package))
+    Some((Scenario::on(real, testbed), next))
 }
 
 /// A cluster with three control-plane nodes and VNF-B, and what `next.sh` makes.
@@ -141,8 +138,7 @@ fn crash_in_actions(scenario: &mut Scenario) {
 
 #[test]
 fn ten_crashes_in_each_rotation_backup_and_restore() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some((mut scenario, _)) = begin(folder.path()) else {
+    let Some((mut scenario, _)) = begin() else {
         return;
     };
     crash_in_actions(&mut scenario);
@@ -153,8 +149,7 @@ fn ten_crashes_in_each_rotation_backup_and_restore() {
 
 #[test]
 fn ten_crashes_while_a_cluster_grows_and_shrinks_and_is_healed_and_upgraded() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some((mut scenario, package)) = begin(folder.path()) else {
+    let Some((mut scenario, next)) = begin() else {
         return;
     };
     let out = |testbed: &Testbed| testbed.scale_workers("--out", 1);
@@ -165,6 +160,9 @@ fn ten_crashes_while_a_cluster_grows_and_shrinks_and_is_healed_and_upgraded() {
         testbed.heal(&[&lost.id], &[])
     };
     crash_in(&mut scenario, "heal", REPEATED, &[&heal]);
+    let folder = tempfile::tempdir().unwrap();
+    // Not earlier: a heal replaces a host, with all that it had.
+    let package = scenario.offer_next_version(&next, folder.path());
     scenario.testbed.onboard(&package);
     let upgrade = |testbed: &Testbed| testbed.begin(VNF_A, "change_vnfpkg", &upgrade_request());
     crash_in(&mut scenario, "upgrade", ONCE, &[&upgrade]);

@@ -77,15 +77,20 @@ impl CrashPlan {
         Self { limit, ..self }
     }
 
-    /// Begins the next operation and waits for its end; its id.
+    /// Begins the next operation and waits for its end; its id. One that repeated crashes have ended before it changed
+    /// anything is begun again, as by its user.
     pub fn run_operation(
         &mut self,
         testbed: &mut Testbed,
-        begin: impl FnOnce(&Testbed) -> String,
+        begin: impl Fn(&Testbed) -> String,
     ) -> String {
-        let op = begin(testbed);
-        self.follow(testbed, &op, ("retry", "COMPLETED"));
-        op
+        loop {
+            let op = begin(testbed);
+            if self.follow(testbed, &op, ("retry", "COMPLETED")) == "COMPLETED" {
+                return op;
+            }
+            self.retried += 1;
+        }
     }
 
     /// Rolls back an operation that has failed, and waits for the end.
@@ -94,15 +99,22 @@ impl CrashPlan {
         self.follow(testbed, op, ("rollback", "ROLLED_BACK"));
     }
 
-    /// Kills the server while an operation is driven; `again` continues it if it has stopped because of that.
-    fn follow(&mut self, testbed: &mut Testbed, op: &str, (again, end): (&str, &str)) {
+    /// Kills the server while an operation is driven; `again` continues it if it has stopped because of that. Its last state:
+    /// `end`, or ROLLED_BACK if crashes have ended it before it changed anything.
+    fn follow(
+        &mut self,
+        testbed: &mut Testbed,
+        op: &str,
+        (again, end): (&str, &'static str),
+    ) -> &'static str {
         let began = Instant::now();
         let path = format!("/vnfm/v1/op_occs/{op}/progress");
         let mut moments = BTreeSet::new();
-        until("the end of the operation", self.limit, || {
+        let ended = until("the end of the operation", self.limit, || {
             let now = testbed.server.get(&path);
             match now["operationState"].as_str().unwrap() {
-                state if state == end => return Some(()),
+                state if state == end => return Some(end),
+                "ROLLED_BACK" if now["error"]["code"] == DIED[1] => return Some("ROLLED_BACK"),
                 "FAILED_TEMP" => self.continue_after_crash(testbed, (again, op), &now["error"]),
                 "STARTING" | "PROCESSING" | "ROLLING_BACK" => {
                     let moment = moment(&now);
@@ -120,7 +132,10 @@ impl CrashPlan {
             "operation {}: {number} moments in {seconds:.1} s",
             self.operation
         );
-        self.operation += 1;
+        if ended == end {
+            self.operation += 1;
+        }
+        ended
     }
 
     /// Kills the processes of hooks, if it is their turn and a hook runs, else the server; also if the hook has just ended.
