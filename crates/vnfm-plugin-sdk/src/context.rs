@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
 use vnfm_plugin_messages::{Credential, CredentialRequest, Object};
 
@@ -363,17 +363,18 @@ impl HookContext {
         Check: Future<Output = Result<Option<T>, DriverError>>,
     {
         let interval = interval.max(Duration::from_millis(10));
-        let mut waited = Duration::ZERO;
+        // `check` takes time, too; the test kit's pauses take none.
+        let (began, mut paused) = (Instant::now(), Duration::ZERO);
         loop {
             if let Some(value) = check().await? {
                 return Ok(value);
             }
-            if waited >= timeout {
+            if paused.max(began.elapsed()) >= timeout {
                 let detail = format!("waited {} s for {condition}", timeout.as_secs());
                 return Err(DriverError::new("timed-out", detail).retryable());
             }
             self.pause(condition, interval).await?;
-            waited += interval;
+            paused += interval;
         }
     }
 

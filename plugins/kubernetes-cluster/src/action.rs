@@ -130,7 +130,8 @@ pub(crate) async fn end(
         ClusterAction::Upgrade => {
             let dependents = &request.dependents;
             let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, dependents)).await?;
-            apply_addons(cx, &mut plan, upgraded).await
+            let effects = apply_addons(cx, &mut plan, upgraded).await?;
+            upgrade::complete(cx, &plan).await.map(|()| effects)
         }
         ClusterAction::PatchSoftware => {
             patch::run(cx, &mut plan, (&params.upgrade, request), Effects::none()).await
@@ -232,7 +233,8 @@ pub(crate) async fn package_end(
     plan.check_software()?;
     let upgraded = upgrade::run(cx, &mut plan, (&params.upgrade, &request.dependents)).await?;
     let patched = patch::run(cx, &mut plan, (&params.upgrade, request), upgraded).await?;
-    apply_addons(cx, &mut plan, patched).await
+    let effects = apply_addons(cx, &mut plan, patched).await?;
+    upgrade::complete(cx, &plan).await.map(|()| effects)
 }
 
 /// Applies network plugin and add-ons of the plan, and tests the cluster if the parameters ask for it; does nothing if a vendor's script

@@ -19,7 +19,7 @@ use crate::params::AddOn;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "addons";
@@ -32,9 +32,8 @@ const SHOWN_NOT_HEALTHY: &str = "addonsNotHealthy";
 const FIRST: &[&str] = &["Namespace", "CustomResourceDefinition"];
 /// The largest manifest, in bytes.
 const MAX_MANIFEST: usize = 4 << 20;
-/// Applies what the file named next has.
-const APPLY: &str =
-    "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply --server-side --force-conflicts -f";
+/// Arguments of kubectl that apply what the file named next has.
+const APPLY: &str = "apply --server-side --force-conflicts -f";
 /// How long the objects of one add-on may take to be healthy, and the interval between two looks.
 pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_mins(5);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
@@ -283,8 +282,8 @@ async fn apply_hidden(master: &Machine<'_>, objects: &[Value]) -> Result<(), Dri
     if objects.is_empty() {
         return Ok(());
     }
-    let (line, input) = (format!("{APPLY} -"), Secret::new(written(objects)));
-    master.run_with_input(PHASE, &line, input).await.map(drop)
+    let (arguments, input) = (format!("{APPLY} -"), Secret::new(written(objects)));
+    master.kubectl(PHASE, (&arguments, input)).await.map(drop)
 }
 
 /// Objects as a YAML stream.
@@ -305,8 +304,9 @@ pub(crate) async fn apply(
     let path = format!("{FOLDER}/addon-{name}.yaml");
     let text = Upload::new(&path, written(objects));
     master.put(text, PHASE).await?;
-    let line = format!("{APPLY} {path}");
-    master.run(PHASE, &line).await.map(drop)
+    let arguments = format!("{APPLY} {path}");
+    let applied = master.kubectl(PHASE, (&arguments, Secret::default()));
+    applied.await.map(drop)
 }
 
 /// Waits until these objects are healthy.
@@ -319,17 +319,16 @@ pub(crate) async fn wait_until_healthy(
     title: &str,
     objects: &[Value],
 ) -> Result<(), DriverError> {
-    let mut left = HEALTH_TIMEOUT;
+    let began = Instant::now();
     loop {
         let Some(problem) = first_problem(master, objects).await? else {
             return Ok(());
         };
-        if left.is_zero() {
+        if began.elapsed() >= HEALTH_TIMEOUT {
             let detail = format!("{title} is not healthy: {problem}");
             let error = DriverError::new("addon-not-healthy", detail).retryable();
             return Err(error.phase(PHASE));
         }
-        left = left.saturating_sub(HEALTH_INTERVAL);
         let reason = format!("{title}: {problem}");
         master.cx.pause(&reason, HEALTH_INTERVAL).await?;
     }

@@ -205,6 +205,7 @@ fn check_cluster_loss(
 /// Installs the cluster again, on servers that are new or were part of the lost cluster.
 async fn reinstall(cx: &HookContext, plan: &Plan) -> Result<Effects, DriverError> {
     clocks::check_new(cx, plan, plan.nodes()).await?;
+    ownership::check(cx, plan, plan.nodes()).await?;
     let access = match plan.script() {
         Some(path) => script::install(cx, plan, path).await?,
         None => install::install(cx, plan).await?,

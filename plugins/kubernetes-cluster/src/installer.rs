@@ -6,7 +6,7 @@ use crate::plan::{Node, Plan};
 use futures::lock::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vnfm_plugin_sdk::prelude::*;
 
 pub(crate) const CA: &str = "/etc/kubernetes/pki/ca.crt";
@@ -95,26 +95,23 @@ impl<'a> Installer<'a> {
             nodes.join(" "),
             READY_WAIT.as_secs(),
         );
-        let mut left = READY_TIMEOUT;
+        let began = Instant::now();
         loop {
             let output = master.try_run("ready", &line, Secret::default()).await?;
             if output.ok() {
                 return Ok(());
             }
-            left = left.saturating_sub(READY_WAIT);
-            if left.is_zero() {
+            if began.elapsed() >= READY_TIMEOUT {
                 return Err(master.failure("ready", output.exit_code, &output.stderr));
             }
             let reason = output.stderr.trim();
-            if reason.contains("timed out") {
-                self.cx.pause(reason, Duration::ZERO).await?;
+            // Another failure comes immediately: a node is not listed yet, or the API server restarts.
+            let pause = if reason.contains("timed out") {
+                Duration::ZERO
             } else {
-                // It failed immediately: a node is not listed yet, or the API server restarts.
-                self.cx.pause(reason, READY_RETRY_INTERVAL).await?;
-                left = left
-                    .saturating_add(READY_WAIT)
-                    .saturating_sub(READY_RETRY_INTERVAL);
-            }
+                READY_RETRY_INTERVAL
+            };
+            self.cx.pause(reason, pause).await?;
         }
     }
 

@@ -102,13 +102,12 @@ impl Installer<'_> {
 
 /// The secret with the certificates, and the token secret whose expiry deletes it.
 async fn certificate_secrets(master: &Machine<'_>) -> Result<Vec<String>, DriverError> {
-    let line = format!(
-        "{KUBECTL} -n kube-system get secret {CERTIFICATES} -o jsonpath='{{.metadata.ownerReferences[0].name}}'"
+    let arguments = format!(
+        "-n kube-system get secret {CERTIFICATES} --ignore-not-found -o jsonpath='{{.metadata.ownerReferences[0].name}}'"
     );
-    let owner = master
-        .try_run("credentials", &line, Secret::default())
-        .await?;
-    let owner = Some(owner.stdout.trim().to_owned()).filter(|name| owner.ok() && !name.is_empty());
+    let found = master.kubectl("credentials", (&arguments, Secret::default()));
+    let owner = found.await?.stdout.trim().to_owned();
+    let owner = Some(owner).filter(|name| !name.is_empty());
     Ok(owner.into_iter().chain([CERTIFICATES.to_owned()]).collect())
 }
 

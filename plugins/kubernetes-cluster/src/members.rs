@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::plan::Node;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vnfm_plugin_sdk::Object;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -179,9 +179,10 @@ async fn list(host: &Machine<'_>) -> Result<Vec<Member>, DriverError> {
 /// The client URLs of the members that respond.
 async fn healthy(host: &Machine<'_>) -> Result<BTreeSet<String>, DriverError> {
     let line = command(host, "endpoint health --cluster");
-    // The exit code is not 0 if one does not respond.
-    let output = host.try_run(PHASE, &line, Secret::default()).await?;
-    let printed = format!("{}\n{}", output.stdout, output.stderr);
+    let reason = "the health of etcd's members";
+    // The exit code is not 0 if one does not respond; then the reports tell which.
+    let output = repeated(host, &line, (reason, is_health_report)).await?;
+    let printed = printed(&output);
     let healthy = printed
         .lines()
         .filter_map(|line| line.split_once(" is healthy"));
@@ -190,20 +191,37 @@ async fn healthy(host: &Machine<'_>) -> Result<BTreeSet<String>, DriverError> {
         .collect())
 }
 
+/// Whether etcdctl has reported on members: without an API server or a pod, kubectl prints something else.
+fn is_health_report(output: &Output) -> bool {
+    output.ok() || printed(output).contains(" is unhealthy")
+}
+
+fn printed(output: &Output) -> String {
+    format!("{}\n{}", output.stdout, output.stderr)
+}
+
 /// Runs `etcdctl` until it succeeds.
 async fn etcdctl(host: &Machine<'_>, words: &str, reason: &str) -> Result<String, DriverError> {
-    let line = command(host, words);
-    let mut left = TIMEOUT;
+    let output = repeated(host, &command(host, words), (reason, Output::ok)).await?;
+    Ok(output.stdout)
+}
+
+/// Runs a command until its output is what is needed.
+async fn repeated(
+    host: &Machine<'_>,
+    line: &str,
+    (reason, is_enough): (&str, fn(&Output) -> bool),
+) -> Result<Output, DriverError> {
+    let began = Instant::now();
     loop {
-        let output = host.try_run(PHASE, &line, Secret::default()).await?;
-        if output.ok() {
-            return Ok(output.stdout);
+        let output = host.try_run(PHASE, line, Secret::default()).await?;
+        if is_enough(&output) {
+            return Ok(output);
         }
-        if left.is_zero() {
+        if began.elapsed() >= TIMEOUT {
             return Err(host.failure(PHASE, output.exit_code, &output.stderr));
         }
         host.cx.pause(reason, INTERVAL).await?;
-        left = left.saturating_sub(INTERVAL);
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | DNS | the name of a headless Service is resolved |
 //! | Service | the address of a Service responds |
-//! | pod network across nodes | each pod responds to each other |
+//! | pod network across nodes | each pod responds to each other; each knows all of them |
 //! | storage | a volume of the `StorageClass` is written, if one is named |
 //! | scheduling | a `DaemonSet` has its pod on every node |
 //!
@@ -24,6 +24,17 @@ const NAMESPACE: &str = "vnfm-smoke-test";
 const NAME: &str = "probe";
 const PEERS: &str = "peers";
 const VOLUME: &str = "volume";
+/// How long its deletion may take: the pods end at once.
+const DELETION: &str = "100s";
+/// The taints that the `DaemonSet` controller lets its pods tolerate.
+const TOLERATED: &[&str] = &[
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+];
 /// What each pod checks; the last line that it prints is the reason of a failure.
 const CHECKS: &str = include_str!("smoke-test.sh");
 
@@ -43,7 +54,12 @@ pub(crate) async fn run(
         .report(96, "testing DNS, Services, the pod network and storage")
         .await;
     delete(master).await?;
-    let objects = objects(test);
+    let pods = schedulable(master).await?;
+    if pods == 0 {
+        let detail = "no node takes pods: all have taints, which pods of the test do not tolerate";
+        return Err(DriverError::new("smoke-test-failed", detail).phase(PHASE));
+    }
+    let objects = objects(test, pods);
     apply(master, PHASE, &objects).await?;
     if let Err(error) = wait_until_healthy(master, "the smoke test", &objects).await {
         let reason = reported(master)
@@ -56,9 +72,29 @@ pub(crate) async fn run(
     delete(master).await
 }
 
+/// Deletes the namespace, and waits until it is gone.
 async fn delete(master: &Machine<'_>) -> Result<(), DriverError> {
-    let line = format!("{KUBECTL} delete namespace {NAMESPACE} --ignore-not-found");
-    master.run(PHASE, &line).await.map(drop)
+    let arguments = format!("delete namespace {NAMESPACE} --ignore-not-found --timeout={DELETION}");
+    let deleted = master.kubectl(PHASE, (&arguments, Secret::default()));
+    deleted.await.map(drop)
+}
+
+/// How many nodes take pods of a `DaemonSet` without tolerations.
+async fn schedulable(master: &Machine<'_>) -> Result<usize, DriverError> {
+    let found = master.kubectl(PHASE, ("get nodes -o json", Secret::default()));
+    let nodes: Value = serde_json::from_str(&found.await?.stdout).unwrap_or_default();
+    let nodes = nodes["items"].as_array().into_iter().flatten();
+    Ok(nodes.filter(|node| takes_pods(node)).count())
+}
+
+/// Whether a node has no taint but those that Kubernetes lets every `DaemonSet` tolerate.
+fn takes_pods(node: &Value) -> bool {
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let mut taints = taints.filter(|taint| taint["effect"] != "PreferNoSchedule");
+    taints.all(|taint| {
+        let key = taint["key"].as_str().unwrap_or_default();
+        TOLERATED.contains(&key)
+    })
 }
 
 /// What a pod reports of its last failed check.
@@ -73,7 +109,7 @@ async fn reported(master: &Machine<'_>) -> Result<Option<String>, DriverError> {
     Ok(message.map(|text| text.trim().to_owned()))
 }
 
-fn objects(test: &SmokeTest) -> Vec<Value> {
+fn objects(test: &SmokeTest, pods: usize) -> Vec<Value> {
     let labels = json!({ "app": NAME });
     let service = |name: &str, address: Value| {
         let mut spec = json!({
@@ -91,7 +127,7 @@ fn objects(test: &SmokeTest) -> Vec<Value> {
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
     let spec = json!({
         "selector": { "matchLabels": labels },
-        "template": { "metadata": { "labels": labels }, "spec": pod(test) },
+        "template": { "metadata": { "labels": labels }, "spec": pod(test, pods) },
     });
     vec![
         namespace,
@@ -109,7 +145,7 @@ fn object(api: &str, kind: &str, name: &str, members: &Value) -> Value {
     object
 }
 
-fn pod(test: &SmokeTest) -> Value {
+fn pod(test: &SmokeTest, pods: usize) -> Value {
     let serve =
         "mkdir -p /tmp/www && echo ok >/tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www";
     let mut container = json!({
@@ -118,6 +154,7 @@ fn pod(test: &SmokeTest) -> Value {
         "command": ["sh", "-c", serve],
         "env": [
             { "name": "NAMESPACE", "value": NAMESPACE },
+            { "name": "PODS", "value": pods.to_string() },
             { "name": "VOLUME", "value": test.storage_class.as_ref().map_or("", |_| VOLUME) },
         ],
         "readinessProbe": {
@@ -143,7 +180,30 @@ fn pod(test: &SmokeTest) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{SmokeTest, objects};
+    use super::{SmokeTest, objects, takes_pods};
+    use serde_json::json;
+
+    #[test]
+    fn a_node_with_a_taint_of_its_own_takes_no_pods() {
+        let taint = |key: &str, effect: &str| json!([{ "key": key, "effect": effect }]);
+        let table = [
+            (json!(null), true),
+            (
+                taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+                true,
+            ),
+            (taint("spot", "PreferNoSchedule"), true),
+            (
+                taint("node-role.kubernetes.io/control-plane", "NoSchedule"),
+                false,
+            ),
+            (taint("gpu", "NoExecute"), false),
+        ];
+        for (taints, expected) in table {
+            let node = json!({ "spec": { "taints": taints } });
+            assert_eq!(takes_pods(&node), expected, "{node}");
+        }
+    }
 
     #[test]
     fn a_volume_is_requested_only_for_a_storage_class() {
@@ -151,7 +211,8 @@ mod tests {
             image: "localhost/busybox:1".to_owned(),
             storage_class: class.map(str::to_owned),
         };
-        let set = |class| objects(&test(class)).pop().unwrap()["spec"]["template"]["spec"].clone();
+        let set =
+            |class| objects(&test(class), 1).pop().unwrap()["spec"]["template"]["spec"].clone();
         assert!(set(None)["volumes"].is_null());
         let volume = &set(Some("fast"))["volumes"][0]["ephemeral"]["volumeClaimTemplate"]["spec"];
         assert_eq!(volume["storageClassName"], "fast");

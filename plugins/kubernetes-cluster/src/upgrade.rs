@@ -76,8 +76,12 @@ pub(crate) async fn check(
     let Some(api) = connect(cx, plan).await? else {
         return Ok(());
     };
-    observe(&api, plan).await?.check(to)?;
-    clocks::check(cx, plan, plan.nodes()).await
+    check_possible(&api, plan, to).await
+}
+
+async fn check_possible(api: &Api<'_>, plan: &Plan, to: Version) -> Result<(), DriverError> {
+    observe(api, plan).await?.check(to)?;
+    clocks::check(api.cx, plan, plan.nodes()).await
 }
 
 /// Upgrades the cluster; does nothing if neither parameter nor package names a version.
@@ -106,14 +110,32 @@ pub(crate) async fn run(
     upgrade.begin().await?;
     upgrade.control_planes().await?;
     upgrade.workers(params.parallel_upgrades).await?;
-    upgrade.drop_copies().await?;
-    upgrade
-        .installer
-        .report(100, "the upgrade is complete")
-        .await;
+    upgrade.installer.report(95, "every node is upgraded").await;
     let versions = observe(&api, plan).await?;
     Ok(shown(Effects::none(), &versions)
         .message(format!("Kubernetes {to} runs on {}", names(plan.nodes()))))
+}
+
+/// Ends an upgrade after everything that may fail has been done: its hosts no longer need what they had before.
+///
+/// # Errors
+///
+/// If a host does not respond. There is no way back then, and a retry goes on.
+pub(crate) async fn complete(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
+    if cx.checkpoint::<Version>(BEGUN).await?.is_none() {
+        return Ok(());
+    }
+    way_back::end(cx, "the upgrade is complete").await?;
+    drop_copies(cx, plan).await
+}
+
+async fn drop_copies(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
+    let drops = plan.nodes().map(|node| async move {
+        let host = Machine::new(cx, plan, node);
+        host.reach_node().await?;
+        host.kubernetes(PHASE, "drop").await.map(|_| ())
+    });
+    first_failure(join_all(drops).await)
 }
 
 /// Adds the versions to what the instance shows.
@@ -206,9 +228,9 @@ impl<'a> Upgrade<'a> {
         if self.cx().checkpoint::<Version>(BEGUN).await? == Some(self.to) {
             return Ok(());
         }
-        observe(self.api, self.plan).await?.check(self.to)?;
+        check_possible(self.api, self.plan, self.to).await?;
         // What an upgrade left that was given up is not what the hosts have now.
-        self.drop_copies().await?;
+        drop_copies(self.cx(), self.plan).await?;
         for node in &self.plan.control_planes {
             let host = self.host(node);
             host.wait_for_steps(&[APPLY]).await?;
@@ -216,15 +238,6 @@ impl<'a> Upgrade<'a> {
         }
         keep_records(self.api).await?;
         Ok(self.cx().save_checkpoint(BEGUN, &self.to).await?)
-    }
-
-    async fn drop_copies(&self) -> Result<(), DriverError> {
-        let drops = self.plan.nodes().map(|node| async move {
-            let host = self.host(node);
-            host.reach_node().await?;
-            host.kubernetes(PHASE, "drop").await.map(|_| ())
-        });
-        first_failure(join_all(drops).await)
     }
 
     async fn control_planes(&self) -> Result<(), DriverError> {
@@ -242,7 +255,7 @@ impl<'a> Upgrade<'a> {
         self.upgrade_kubelet(&host).await?;
         settled::wait(self.api).await?;
         for node in others {
-            way_back::end(self.cx(), node).await?;
+            way_back::end_before(self.cx(), node).await?;
             self.report(
                 30,
                 format!("upgrading the control plane on `{}`", node.name),
@@ -347,7 +360,7 @@ impl<'a> Upgrade<'a> {
         let workers = &self.plan.workers;
         let size = usize::try_from(parallel).unwrap_or(1).max(1);
         if let Some(first) = workers.first() {
-            way_back::end(self.cx(), first).await?;
+            way_back::end_before(self.cx(), first).await?;
         }
         let left = self.workers_left().await?;
         for (done, batch) in left.chunks(size).enumerate() {

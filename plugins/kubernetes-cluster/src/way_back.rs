@@ -7,7 +7,8 @@
 //! | kubeadm's records in the cluster | the first control-plane node's checkpoint | with the first control-plane node |
 //!
 //! A worker that fails returns at once. The first control-plane node returns at once if `kubeadm upgrade apply` fails, and by a
-//! rollback until the next node begins ([`end`]): a cluster with nodes of the new version is not taken back.
+//! rollback until the next node begins ([`end_before`]): a cluster with nodes of the new version is not taken back. A cluster of
+//! one node keeps its copies until its add-ons are healthy, too.
 //!
 //! Of several members of etcd, only the first has the new version by then: it keeps its data, which are still of the old one, and
 //! what was written meanwhile stays. A cluster of one member returns to its snapshot, and what was written since is in
@@ -26,7 +27,7 @@ use vnfm_plugin_sdk::prelude::*;
 pub(crate) const BEGUN: &str = "upgrade";
 /// The checkpoint with the version of the control plane, once `kubeadm upgrade apply` has ended well.
 pub(crate) const APPLIED: &str = "upgrade-applied";
-/// The checkpoint with the name of the node that began next: from then on there is no way back.
+/// The checkpoint with the reason why there is no way back.
 const ENDED: &str = "upgrade-irreversible";
 /// The steps whose end a return waits for, because they change what it puts back; they do not take long.
 pub(crate) const CHANGES: &[&str] = &[IMAGES, PACKAGES, etcd::PHASE];
@@ -54,14 +55,27 @@ pub(crate) async fn put_back(host: &Machine<'_>) -> Result<(), DriverError> {
 ///
 /// # Errors
 ///
-/// If the store is unavailable.
-pub(crate) async fn end(cx: &HookContext, next: &Node) -> Result<(), DriverError> {
-    if cx.checkpoint::<String>(ENDED).await?.is_none() {
-        cx.save_checkpoint(ENDED, &next.name).await?;
-        cx.info(&format!(
-            "from here on there is no way back: `{}` begins its upgrade",
+/// As [`end`].
+pub(crate) async fn end_before(cx: &HookContext, next: &Node) -> Result<(), DriverError> {
+    end(
+        cx,
+        &format!(
+            "`{}` has begun its upgrade after the first control-plane node",
             next.name
-        ));
+        ),
+    )
+    .await
+}
+
+/// Ends the way back, for this reason.
+///
+/// # Errors
+///
+/// If the store is unavailable.
+pub(crate) async fn end(cx: &HookContext, reason: &str) -> Result<(), DriverError> {
+    if cx.checkpoint::<String>(ENDED).await?.is_none() {
+        cx.save_checkpoint(ENDED, &reason).await?;
+        cx.info(&format!("from here on there is no way back: {reason}"));
     }
     Ok(())
 }
@@ -70,7 +84,7 @@ pub(crate) async fn end(cx: &HookContext, next: &Node) -> Result<(), DriverError
 ///
 /// # Errors
 ///
-/// `upgrade-irreversible` once another node has begun; if something that an attempt has started still runs; `drain-blocked` and
+/// `upgrade-irreversible` once another node has begun, or everything is complete; if something that an attempt has started still runs; `drain-blocked` and
 /// `bare-pods` if the node has its new kubelet, and pods cannot leave it.
 pub(crate) async fn undo(
     cx: &HookContext,
@@ -80,10 +94,9 @@ pub(crate) async fn undo(
     let Some(to) = cx.checkpoint::<Version>(BEGUN).await? else {
         return Ok(Effects::none());
     };
-    if let Some(next) = cx.checkpoint::<String>(ENDED).await? {
+    if let Some(reason) = cx.checkpoint::<String>(ENDED).await? {
         let detail = format!(
-            "`{next}` has begun its upgrade to {to} after the first control-plane node, and Kubernetes has no way back from \
-             there: retry the operation, which upgrades what is left"
+            "{reason}, and there is no way back from {to}: retry the operation, which completes it"
         );
         return Err(DriverError::new("upgrade-irreversible", detail).phase(PHASE));
     }

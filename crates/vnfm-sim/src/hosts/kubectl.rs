@@ -200,9 +200,15 @@ fn get(
         [] => cluster
             .object(&path)
             .unwrap_or_else(|| json!({ "items": [] })),
-        [name, ..] => cluster.object(&format!("{path}/{name}")).ok_or_else(|| {
-            format!("Error from server (NotFound): {kind} \"{name}\" not found\n")
-        })?,
+        [name, ..] => match cluster.object(&format!("{path}/{name}")) {
+            Some(object) => object,
+            None if line.ignore_not_found => return Ok(String::new()),
+            None => {
+                return Err(format!(
+                    "Error from server (NotFound): {kind} \"{name}\" not found\n"
+                ));
+            }
+        },
     };
     if line.output == "json" {
         return Ok(format!("{object}\n"));

@@ -102,7 +102,7 @@ async fn the_smoke_test_leaves_nothing() {
 
 impl Lab {
     /// Runs the action `apply_addons` with these members of the installation's parameters.
-    async fn apply_addons(&self, members: &Value) -> Result<Effects, PortError> {
+    pub(crate) async fn apply_addons(&self, members: &Value) -> Result<Effects, PortError> {
         let mut request =
             self.hook_request("operate_end", &json!({ "cluster_action": "apply_addons" }));
         let all = &mut request.additional_params["k8s_cluster_installation_param"];

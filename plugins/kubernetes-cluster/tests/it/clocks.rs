@@ -65,6 +65,20 @@ async fn a_node_with_another_time_does_not_join() {
     assert_eq!(lab.count("w1", "kubeadm join"), 2);
 }
 
+/// Only the new package names the version, so that the hook before the change cannot refuse it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_by_the_package_is_refused_until_the_clocks_agree() {
+    let lab = Lab::with_archives().await;
+    lab.hosts.set_clock("server-w2", -90);
+    assert_refused(&lab.upgrade().await.unwrap_err(), &["`w2` is "]);
+    for host in ["m1", "w1", "w2"] {
+        assert_eq!(lab.count(host, "dpkg"), 0, "on {host}");
+    }
+    lab.hosts.set_clock("server-w2", 0);
+    lab.upgrade().await.unwrap();
+    lab.assert_upgraded();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn renewals_are_refused_and_a_check_shows_the_offsets() {
     let (lab, _) = Lab::with_vnf_b().await;

@@ -179,6 +179,19 @@ async fn a_rolled_back_control_plane_joins_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn members_are_counted_again_if_the_api_server_did_not_respond() {
+    let (lab, _) = Lab::with_three().await;
+    let fault = Fault::Exit {
+        exit: 1,
+        stderr: "Unable to connect to the server: EOF\n".into(),
+    };
+    let health = Rule::new("host.exec", fault).on("endpoint health");
+    lab.faults.add(health.nth(1, 2));
+    lab.run_heal("heal_start", &["m3"]).await.unwrap();
+    assert_eq!(lab.members("m1"), ["m1", "m2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_quorum_of_etcd_is_never_given_away() {
     let (lab, _) = Lab::with_three().await;
     let before = lab.books.calls().len();

@@ -241,6 +241,11 @@ impl Lab {
         self.request_with(hook, params, (replaced, 2))
     }
 
+    /// A request of a cluster of one node, which has the server `m1`.
+    pub(crate) fn single_request(&self, hook: &str, params: &Value) -> HookRequest {
+        self.request_with(hook, params, (&[], 0))
+    }
+
     fn request_with(
         &self,
         hook: &str,

@@ -59,6 +59,8 @@ mod script;
 #[cfg(test)]
 mod shared_lab;
 #[cfg(test)]
+mod smoke_test;
+#[cfg(test)]
 mod software;
 #[cfg(test)]
 mod software_script;

@@ -11,6 +11,7 @@ use vnfm_sim::faults::{Fault, Rule};
 const PASSPHRASE: &str = "planted passphrase";
 const NOTE: &str = "/api/v1/namespaces/default/configmaps/note";
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
+const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 const UNFINISHED: &str = "/var/lib/vnfm/unfinished";
 
 impl Lab {
@@ -129,7 +130,7 @@ async fn a_control_plane_that_lost_power_while_it_joined_joins_again() {
     lab.replace_server("m3").await;
     let files = [
         (ADMIN, "kind: Config\n"),
-        ("/etc/kubernetes/kubelet.conf", "kind: Config\n"),
+        (KUBELET, "kind: Config\n"),
         (UNFINISHED, ""),
         ("/var/lib/vnfm/owner", "inst-1"),
     ];
@@ -192,33 +193,45 @@ async fn a_step_waits_for_another_command_of_an_operation_that_was_given_up() {
     assert_eq!(lab.text_of_note(), "before");
 }
 
+fn assert_other_cluster(result: Result<Effects, PortError>, host: &str) {
+    let refused = result.unwrap_err();
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("other-cluster", ErrorKind::Refused),
+        "{refused}"
+    );
+    let text = refused.to_string();
+    assert!(
+        text.contains(host) && text.contains("wipe the host"),
+        "{text}"
+    );
+}
+
+impl Lab {
+    /// Makes a host a node of another instance's cluster.
+    fn make_foreign(&self, server: &str) {
+        for (path, content) in [
+            (KUBELET, "kind: Config\n"),
+            ("/var/lib/vnfm/owner", "another-instance"),
+        ] {
+            self.hosts.write_file(server, path, content);
+        }
+    }
+}
+
 /// A bare host that was not wiped, or is in use elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_of_another_cluster_is_refused_and_not_touched() {
-    let kubelet = "/etc/kubernetes/kubelet.conf";
-    let is_refused = |result: Result<Effects, PortError>, host: &str| {
-        let refused = result.unwrap_err();
-        assert_eq!(
-            (refused.name(), refused.kind()),
-            ("other-cluster", ErrorKind::Refused),
-            "{refused}"
-        );
-        let text = refused.to_string();
-        assert!(
-            text.contains(host) && text.contains("wipe the host"),
-            "{text}"
-        );
-    };
     for host in ["m1", "w2"] {
         let lab = Lab::new().await;
         let server = format!("server-{host}");
-        lab.hosts.write_file(&server, kubelet, "kind: Config\n");
+        lab.hosts.write_file(&server, KUBELET, "kind: Config\n");
         lab.hosts.write_file(&server, ADMIN, "kind: Config\n");
-        is_refused(lab.install().await, host);
+        assert_other_cluster(lab.install().await, host);
         for name in ["m1", "w1", "w2"] {
             assert_eq!(lab.count(name, "kubeadm"), 0, "`{name}` was touched");
         }
-        for path in [kubelet, ADMIN] {
+        for path in [KUBELET, ADMIN] {
             lab.hosts.remove_file(&server, path);
         }
         let installed = lab.install().await.unwrap();
@@ -226,10 +239,34 @@ async fn a_host_of_another_cluster_is_refused_and_not_touched() {
     }
     let (lab, _) = Lab::with_vnf_b().await;
     lab.boot_added().await;
-    lab.hosts.write_file("server-w3", kubelet, "kind: Config\n");
-    lab.hosts
-        .write_file("server-w3", "/var/lib/vnfm/owner", "another-instance");
+    lab.make_foreign("server-w3");
     let request = lab.scale_request("scale_end", &json!({}), (2, 4));
-    is_refused(lab.run(request, None).await.unwrap(), "w3");
+    assert_other_cluster(lab.run(request, None).await.unwrap(), "w3");
     assert_eq!(lab.count("w3", "kubeadm reset"), 0);
+}
+
+/// Each host that replaces one, when nothing of the old cluster is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heal_of_everything_takes_no_host_of_another_cluster() {
+    for foreign in ["m1", "w2"] {
+        let (lab, _) = Lab::with_vnf_b().await;
+        let all = ["m1", "w1", "w2"];
+        let accepted = json!({ "accept_cluster_loss": true });
+        lab.heal("heal_start", accepted.clone(), &all)
+            .await
+            .unwrap();
+        lab.replace(&all).await;
+        let server = format!("server-{foreign}-new");
+        lab.make_foreign(&server);
+        let resets = || all.map(|name| lab.count(name, "kubeadm reset"));
+        let before = resets();
+        let refused = lab.heal("heal_end", accepted.clone(), &all).await;
+        assert_other_cluster(refused, foreign);
+        assert_eq!(resets(), before, "no host was reset");
+        for path in [KUBELET, "/var/lib/vnfm/owner"] {
+            lab.hosts.remove_file(&server, path);
+        }
+        let healed = lab.heal("heal_end", accepted, &all).await.unwrap();
+        lab.check(&healed);
+    }
 }

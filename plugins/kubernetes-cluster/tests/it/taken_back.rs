@@ -4,6 +4,7 @@ use crate::engine_side::Kill;
 use crate::lab::Lab;
 use crate::upgrade::{NEW, OLD};
 use serde_json::json;
+use vnfm_core::ports::{Effects, PortError};
 use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
 
@@ -211,6 +212,46 @@ async fn a_later_patch_of_the_same_etcd_is_taken_back_with_its_data() {
         !lab.has_written(),
         "kube-proxy and CoreDNS are of the old version, too"
     );
+}
+
+impl Lab {
+    /// Runs the change of the package on a cluster of one node.
+    async fn upgrade_single(&self, undo: bool) -> Result<Effects, PortError> {
+        let mut request = self.single_request("change_current_package_end", &self.params());
+        request.undo = undo;
+        self.run(request, None).await.unwrap()
+    }
+}
+
+/// No other node begins an upgrade that could end the way back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_of_one_node_can_go_back_until_its_add_ons_are_applied() {
+    let mut lab = Lab::empty().await;
+    lab.boot((1, "m1"), "m1").await;
+    let install = lab.single_request("instantiate_end", &lab.params());
+    lab.run(install, None).await.unwrap().unwrap();
+    lab.add_archives();
+    lab.forget_checkpoints();
+    let apply = "m1: kubectl --kubeconfig=/etc/kubernetes/admin.conf apply";
+    lab.fail(apply);
+    lab.upgrade_single(false).await.unwrap_err();
+    assert!(lab.manifest().contains(NEW), "only the add-ons have failed");
+    lab.write();
+    lab.upgrade_single(true).await.unwrap();
+    lab.assert_taken_back();
+    assert!(!lab.has_written(), "the only member has its old data");
+    assert_eq!(lab.books.violations(), [""; 0]);
+    lab.forget_checkpoints();
+    lab.upgrade_single(false).await.unwrap();
+    let refused = lab.upgrade_single(true).await.unwrap_err();
+    assert_eq!(refused.name(), "upgrade-irreversible", "{refused}");
+    assert!(
+        refused.to_string().contains("the upgrade is complete"),
+        "{refused}"
+    );
+    assert!(lab.manifest().contains(NEW) && lab.record().contains(NEW));
+    let copies = lab.text("m1", "/var/lib/vnfm/kubernetes/etcd.db");
+    assert_eq!(copies, "", "nothing needs them any more");
 }
 
 #[tokio::test(flavor = "multi_thread")]
