@@ -4,7 +4,6 @@
 
 use crate::config;
 use crate::installer::{CA, Installer, read_ca};
-use crate::kubectl::KUBECTL;
 use crate::machine::{FOLDER, Machine, StepState};
 use crate::secrets::ca_hash;
 use vnfm_plugin_sdk::prelude::*;

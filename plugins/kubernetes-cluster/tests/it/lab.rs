@@ -241,9 +241,12 @@ impl Lab {
         self.request_with(hook, params, (replaced, 2))
     }
 
-    /// A request of a cluster of one node, which has the server `m1`.
-    pub(crate) fn single_request(&self, hook: &str, params: &Value) -> HookRequest {
-        self.request_with(hook, params, (&[], 0))
+    /// A request of a cluster of one node, the server `m1`.
+    pub(crate) fn single_request(&self, hook: &str) -> HookRequest {
+        let mut params = self.params();
+        let all = params["k8s_cluster_installation_param"].as_object_mut();
+        all.unwrap().remove("worker_node");
+        self.request_with(hook, &params, (&[], 0))
     }
 
     fn request_with(

@@ -217,7 +217,7 @@ async fn a_later_patch_of_the_same_etcd_is_taken_back_with_its_data() {
 impl Lab {
     /// Runs the change of the package on a cluster of one node.
     async fn upgrade_single(&self, undo: bool) -> Result<Effects, PortError> {
-        let mut request = self.single_request("change_current_package_end", &self.params());
+        let mut request = self.single_request("change_current_package_end");
         request.undo = undo;
         self.run(request, None).await.unwrap()
     }
@@ -228,7 +228,7 @@ impl Lab {
 async fn a_cluster_of_one_node_can_go_back_until_its_add_ons_are_applied() {
     let mut lab = Lab::empty().await;
     lab.boot((1, "m1"), "m1").await;
-    let install = lab.single_request("instantiate_end", &lab.params());
+    let install = lab.single_request("instantiate_end");
     lab.run(install, None).await.unwrap().unwrap();
     lab.add_archives();
     lab.forget_checkpoints();
