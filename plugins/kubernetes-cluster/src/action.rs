@@ -145,6 +145,9 @@ pub(crate) async fn end(
         | ClusterAction::RotateCa
         | ClusterAction::RenewLogin => {
             certificates::resume(cx, &plan).await?;
+            if action == ClusterAction::RenewCertificates {
+                certificates::renew_expired(cx, &plan).await?;
+            }
             let Some(api) = connect(cx, &mut plan).await? else {
                 return Ok(Effects::none().message("there is no cluster"));
             };

@@ -8,6 +8,9 @@
 //! Ready before the next node: with several control-plane nodes there is always one that responds, and one whose API server is
 //! stopped refuses connections, so that the load balancer asks another. The label is that of the operation, so that the attempt
 //! after a crash sees what is done. Kubelets renew their own certificates.
+//!
+//! Certificates that have expired are renewed first, on all nodes that have such, at the same time and without the API server,
+//! which accepts nobody: members of etcd with expired certificates have no quorum until most of them have new ones.
 
 use crate::api::Api;
 use crate::clocks;
@@ -46,6 +49,9 @@ struct Expirations {
 struct Certificate {
     name: String,
     expiration_date: Option<String>,
+    /// Seconds until then; below 0 afterwards.
+    #[serde(default)]
+    residual_time: i64,
     #[serde(default)]
     missing: bool,
 }
@@ -61,6 +67,12 @@ impl Expirations {
         present
             .filter_map(|certificate| Some((certificate.name, certificate.expiration_date?.into())))
             .collect()
+    }
+
+    /// Whether a certificate has expired that kubeadm can renew.
+    fn have_expired(&self) -> bool {
+        let is_expired = |one: &Certificate| !one.missing && one.residual_time < 0;
+        self.certificates.iter().any(is_expired)
     }
 }
 
@@ -156,7 +168,40 @@ pub(crate) async fn resume(cx: &HookContext, plan: &Plan) -> Result<(), DriverEr
     first_failure(join_all(all).await)
 }
 
-/// Renews the certificates of all control-plane nodes, one node after the other.
+/// Renews the certificates of the control-plane nodes that respond and have an expired one, so that the API server responds again.
+///
+/// # Errors
+///
+/// `clocks-differ`, as certificates may only seem to have expired; `certificates-failed` if kubeadm cannot renew them, or etcd
+/// does not respond afterwards.
+pub(crate) async fn renew_expired(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
+    if plan.script().is_some() {
+        return Ok(());
+    }
+    clocks::check(cx, plan, &plan.control_planes).await?;
+    let id = &operation_id(cx, plan, RENEWAL).await?;
+    let renewed = plan.control_planes.iter().map(|node| async move {
+        let host = Machine::new(cx, plan, node);
+        if !host.answers().await {
+            return Ok(());
+        }
+        host.reach_node().await?;
+        if !host.facts().await?.has_control_plane() || !read(&host).await?.have_expired() {
+            return Ok(());
+        }
+        let name = &node.name;
+        cx.warn(&format!(
+            "certificates on `{name}` have expired: renewing them"
+        ));
+        let components = host.kubernetes(PHASE, "components").await?;
+        let components: Vec<_> = components.split_whitespace().collect();
+        // One step, which a crash of the VNFM does not end between the two: afterwards, nothing would tell that a restart is left.
+        host.renew(PHASE, id, &components.join(" ")).await
+    });
+    first_failure(join_all(renewed).await)
+}
+
+/// Renews the certificates of all control-plane nodes, one node after the other, after [`renew_expired`].
 ///
 /// # Errors
 ///
@@ -167,7 +212,6 @@ pub(crate) async fn renew(
     plan: &Plan,
     api: &Api<'_>,
 ) -> Result<Effects, DriverError> {
-    clocks::check(cx, plan, &plan.control_planes).await?;
     let id = operation_id(cx, plan, RENEWAL).await?;
     for node in &plan.control_planes {
         cx.progress(10, &format!("renewing the certificates on `{}`", node.name))

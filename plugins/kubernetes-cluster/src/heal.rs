@@ -101,6 +101,7 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
 pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;
+    plan.check_ranges()?;
     let has_healed_vdu = |node: &Node| heal_target.vnfcs.iter().any(|vnfc| vnfc.vdu_id == node.vdu);
     let is_control_plane = |vnfc: &&Vnfc| {
         let mut nodes = plan.control_planes.iter();

@@ -69,6 +69,9 @@ impl Joins<'_> {
             self.installer.serve_endpoint(worker).await?;
         }
         let control_plane = self.control_plane.clone().await?;
+        if let Some(version) = control_plane.version {
+            self.installer.match_version(worker, version).await?;
+        }
         if is_control_plane {
             let mut key = self.turn.lock().await;
             self.join_prepared(worker, before, (&control_plane, Some(&mut *key)))

@@ -5,7 +5,9 @@
 use crate::config;
 use crate::installer::{CA, Installer, read_ca};
 use crate::machine::{FOLDER, Machine, StepState};
+use crate::record;
 use crate::secrets::ca_hash;
+use crate::versions::Version;
 use vnfm_plugin_sdk::prelude::*;
 
 /// The checkpoint with the bootstrap tokens.
@@ -21,6 +23,8 @@ pub(crate) struct ControlPlane {
     pub(crate) ca_hash: String,
     /// Bootstrap tokens; only the last one is valid.
     pub(crate) tokens: Vec<Secret>,
+    /// The version of a cluster that may have been upgraded since its hosts' images were made.
+    pub(crate) version: Option<Version>,
 }
 
 impl Installer<'_> {
@@ -31,7 +35,9 @@ impl Installer<'_> {
     ) -> Result<ControlPlane, DriverError> {
         let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
         self.add_token(master, &mut tokens).await?;
-        control_plane(master, tokens).await
+        let joined = control_plane(master, tokens).await?;
+        let version = record::version_on(master).await?;
+        Ok(ControlPlane { version, ..joined })
     }
 
     /// Creates a bootstrap token. It is stored before it becomes valid, so that a later attempt deletes
@@ -127,6 +133,7 @@ pub(crate) async fn control_plane(
         ca,
         ca_hash,
         tokens,
+        version: None,
     })
 }
 

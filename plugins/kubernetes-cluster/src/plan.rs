@@ -178,7 +178,12 @@ impl Plan {
         check_size(size, !self.api.is_node())
     }
 
-    fn check_ranges(&self) -> Result<(), DriverError> {
+    /// Checks whether the address ranges of pods and Services overlap each other, or contain a node.
+    ///
+    /// # Errors
+    ///
+    /// `bad-parameters`.
+    pub(crate) fn check_ranges(&self) -> Result<(), DriverError> {
         let nodes = self.nodes();
         let nodes = nodes.map(|node| (node.name.clone(), node.address.clone()));
         let api = (

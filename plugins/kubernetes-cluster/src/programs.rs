@@ -80,6 +80,17 @@ impl Machine<'_> {
             .await
     }
 
+    /// Renews the certificates and then does what [`Machine::restart`] does, as one step.
+    pub(crate) async fn renew(
+        &self,
+        step: &str,
+        label: &str,
+        pods: &str,
+    ) -> Result<(), DriverError> {
+        self.step(step, &format!("{RUN} renew {label} {pods}"))
+            .await
+    }
+
     /// Waits for the end of those of these steps that an earlier attempt has left running, however they end.
     ///
     /// # Errors
@@ -145,6 +156,50 @@ impl Installer<'_> {
             pinned.collect::<Vec<_>>().join(" ")
         );
         host.step(PACKAGES, &line).await
+    }
+
+    /// Gives a host that joins the version of the cluster, from its own repository: after an upgrade without archives in the VNF
+    /// package, its image has an older one.
+    ///
+    /// # Errors
+    ///
+    /// `version-skew` for a control-plane node without such a repository; a worker may be older.
+    pub(crate) async fn match_version(
+        &self,
+        host: &Machine<'_>,
+        version: Version,
+    ) -> Result<(), DriverError> {
+        let facts = host.facts().await?;
+        let own = Version::parse(facts.kubeadm()).filter(|own| *own < version);
+        let Some(own) = own.filter(|_| !facts.has_joined() && self.plan.packages.is_empty()) else {
+            return Ok(());
+        };
+        let name = &host.node.name;
+        let message = format!("installing Kubernetes {version} on `{name}`, which has {own}");
+        self.report(10, &message).await;
+        let Err(error) = self.install_both(host, version).await else {
+            return Ok(());
+        };
+        if error.code != "packages-failed" {
+            return Err(error);
+        }
+        let detail = format!(
+            "the cluster has Kubernetes {version} and the host {own}, and its repository does not have that version: {}",
+            error.detail
+        );
+        if self.plan.is_control_plane(host.node) {
+            return Err(host.refusal("version-skew", PHASE, detail).retryable());
+        }
+        self.cx.warn(&format!("`{name}`: {detail}"));
+        Ok(())
+    }
+
+    /// Installs kubeadm last: its version tells that both are installed.
+    async fn install_both(&self, host: &Machine<'_>, version: Version) -> Result<(), DriverError> {
+        for programs in [Programs::Kubelet, Programs::Kubeadm] {
+            self.install_version(host, (programs, version)).await?;
+        }
+        Ok(())
     }
 
     /// Imports the images that the package provides, one archive after the other: the host has one of them at a time.

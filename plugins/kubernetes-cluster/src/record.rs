@@ -5,6 +5,7 @@
 //! back nor the kubelet of a node that joins may read the new format.
 
 use crate::api::{Api, MERGE};
+use crate::machine::Machine;
 use crate::versions::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -53,6 +54,17 @@ impl Record {
 /// If the API server does not respond.
 pub(crate) async fn recorded(api: &Api<'_>) -> Result<Record, DriverError> {
     read(api, CLUSTER).await
+}
+
+/// The version of the cluster, read on a control-plane node; none if kubeadm has recorded none.
+///
+/// # Errors
+///
+/// If the API server does not respond.
+pub(crate) async fn version_on(master: &Machine<'_>) -> Result<Option<Version>, DriverError> {
+    let arguments = "-n kube-system get configmap kubeadm-config --ignore-not-found -o jsonpath='{.data.ClusterConfiguration}'";
+    let found = master.kubectl("join", (arguments, Secret::default()));
+    Ok(Record(found.await?.stdout).version().ok())
 }
 
 async fn read(api: &Api<'_>, (path, member): (&str, &str)) -> Result<Record, DriverError> {

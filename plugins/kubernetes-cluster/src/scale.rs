@@ -98,6 +98,7 @@ pub(crate) async fn undo_start(
 pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let scale = scale(request)?;
+    plan.check_ranges()?;
     let Some(api) = connect_apart_from(cx, &mut plan, &scale.vnfcs_added).await? else {
         return Ok(Effects::none().message("there is no cluster"));
     };

@@ -8,6 +8,7 @@
 #   vnfm-kubernetes components    the static pods of the control plane
 #   vnfm-kubernetes restarted ID  those whose manifests have the label vnfm.dev/restarted=ID
 #   vnfm-kubernetes restart ID NAME…   these static pods get that label, and the kubelet restarts them; run as a step
+#   vnfm-kubernetes renew ID NAME…     renews the certificates, then as `restart`; run as a step
 #   vnfm-kubernetes resume        starts what a `restart` that was interrupted has stopped
 # An API server whose etcd restarts answers nobody, and clients wait. So it stops before etcd, while clients are refused and go to
 # another node, and starts once etcd answers. Watches keep it from ending by itself: it is killed after 5 s, as the kubelet would
@@ -51,6 +52,7 @@ stop() {
 start() { [ ! -e "$stopped/$1.yaml" ] || mv -f "$stopped/$1.yaml" "$manifests/$1.yaml"; }
 start_all() { ! is_restarting || { start etcd; start kube-apiserver; rm -f "$stopped/restarting"; }; }
 
+if [ "${1:-}" = renew ]; then kubeadm certs renew all; shift; set -- restart "$@"; fi
 case ${1:-} in
 versions)
   echo "kubeadm=$(kubeadm version -o short 2>/dev/null || true)"
@@ -120,5 +122,5 @@ restart)
 resume)
   start_all ;;
 *)
-  echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart|resume …" >&2; exit 2 ;;
+  echo "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart|renew|resume …" >&2; exit 2 ;;
 esac

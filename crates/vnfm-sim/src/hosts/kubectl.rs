@@ -4,6 +4,7 @@ use super::kubeadm::{endpoint_of, parse};
 use super::members;
 use super::shell::Shell;
 use super::stdio::{Input, Output, lines};
+use super::upgrade::has_expired_certificates;
 use crate::kubernetes::Cluster;
 use serde_json::json;
 use std::sync::Arc;
@@ -112,6 +113,9 @@ fn cluster(shell: &Shell, line: &CommandLine<'_>) -> Result<Arc<Cluster>, String
     let Some(config) = config else {
         return Err("The connection to the server localhost:8080 was refused - did you specify the right host or port?\n".into());
     };
+    if has_expired_certificates(&shell.host) {
+        return Err("Unable to connect to the server: tls: failed to verify certificate: x509: certificate has expired or is not yet valid\n".into());
+    }
     let endpoint = endpoint_of(&shell.host.lan, &config);
     let plane =
         endpoint.and_then(|endpoint| shell.host.lan.control_planes().get(&endpoint).cloned());

@@ -207,6 +207,13 @@ impl Hosts {
         self.write_file(server_id, programs::CLOCK_OFFSET, ahead.to_string());
     }
 
+    /// Lets the certificates of kubeadm on a machine expire: kubectl gets no response there until they are renewed.
+    pub fn expire_certificates(&self, server_id: &str) {
+        if let Some(host) = self.host(server_id) {
+            upgrade::expire_certificates(&host);
+        }
+    }
+
     /// Paths of all files on a machine's disk, for checkers.
     pub fn files(&self, server_id: &str) -> Vec<String> {
         self.host(server_id)

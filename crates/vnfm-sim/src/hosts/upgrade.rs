@@ -34,6 +34,8 @@ const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-
 pub(super) const COPIES: &str = "/var/lib/vnfm/kubernetes";
 /// When the certificates expire, before and after their renewal.
 const EXPIRY: &str = "/etc/kubernetes/pki/expiry";
+/// What [`EXPIRY`] has if the certificates have expired.
+const EXPIRED: &str = "2001-01-01T00:00:00Z";
 const FIRST_EXPIRY: &str = "2027-01-01T00:00:00Z";
 const RENEWED_EXPIRY: &str = "2028-01-01T00:00:00Z";
 
@@ -178,7 +180,8 @@ pub(super) fn certs(host: &Host, args: &[&str]) -> Result<String, String> {
                 .text(EXPIRY)
                 .unwrap_or_else(|| FIRST_EXPIRY.to_owned());
             let certificate = |name: &str, date: &str| {
-                json!({ "name": name, "expirationDate": date, "residualTime": 1,
+                let residual = if date == EXPIRED { -1 } else { 1 };
+                json!({ "name": name, "expirationDate": date, "residualTime": residual,
                 "externallyManaged": false, "missing": false })
             };
             let printed = json!({ "kind": "CertificateExpirationInfo",
@@ -197,6 +200,16 @@ pub(super) fn certs(host: &Host, args: &[&str]) -> Result<String, String> {
             "unknown command {other:?} for \"kubeadm certs\" (not simulated)\n"
         )),
     }
+}
+
+/// Lets the certificates on a host expire.
+pub(super) fn expire_certificates(host: &Host) {
+    host.disk().write(EXPIRY, EXPIRED, 0o600);
+}
+
+/// Whether the certificates on a host have expired.
+pub(super) fn has_expired_certificates(host: &Host) -> bool {
+    host.disk().text(EXPIRY).as_deref() == Some(EXPIRED)
 }
 
 /// A node that has joined has the version of its kubelet.
@@ -269,13 +282,17 @@ pub(super) fn vnfm_kubernetes(shell: &Shell, words: &[&str]) -> Output {
         }
         ["restarted", id] => Output::ok(restarted(host, id)),
         ["restart", id, components @ ..] => restart(host, id, components),
+        ["renew", id, components @ ..] => match certs(host, &["renew", "all"]) {
+            Ok(_) => restart(host, id, components),
+            Err(error) => Output::fail(1, error),
+        },
         ["resume"] => {
             resume(host);
             Output::default()
         }
         _ => Output::fail(
             2,
-            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart|resume …\n",
+            "usage: vnfm-kubernetes versions|keep|programs|manifests|drop|components|restarted|restart|renew|resume …\n",
         ),
     }
 }

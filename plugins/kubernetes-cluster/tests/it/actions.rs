@@ -108,6 +108,37 @@ async fn a_renewal_goes_on_after_a_crash() {
     );
 }
 
+/// Nobody gets a response of the API server any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_have_expired_are_renewed() {
+    let kills = (1..CALLS).step_by(12).map(|call| Some(Kill::After(call)));
+    let killed = join_all_limited(4, [None].into_iter().chain(kills).map(renewal_after_expiry));
+    let reached = killed.await.into_iter().filter(|killed| *killed).count();
+    assert!(reached > 2, "the driver was killed {reached} times");
+}
+
+/// Lets all certificates expire and renews them, killed at one call; returns whether that call was reached.
+async fn renewal_after_expiry(kill: Option<Kill>) -> bool {
+    let (lab, _) = Lab::with_three().await;
+    for name in THREE {
+        lab.hosts.expire_certificates(&format!("server-{name}"));
+    }
+    let mut params = lab.shared_params();
+    params["cluster_action"] = json!("renew_certificates");
+    let request = || lab.shared_request("operate_end", &params, &lab.vnfcs(THREE, &[]));
+    let is_killed = kill.is_some() && lab.run(request(), kill).await.is_none();
+    let renewed = lab.run(request(), None).await.unwrap().unwrap();
+    for name in THREE {
+        let expiry = &renewed.metadata["certificateExpiry"][name]["apiserver"];
+        assert_eq!(*expiry, "2028-01-01T00:00:00Z", "{name}, {kill:?}");
+        let path = format!("/api/v1/namespaces/kube-system/pods/kube-apiserver-{name}");
+        let pod = lab.cluster().object(&path).unwrap();
+        let restarted = &pod["metadata"]["labels"]["vnfm.dev/restarted"];
+        assert!(restarted.is_string(), "{name}, {kill:?}: {pod}");
+    }
+    is_killed
+}
+
 /// Kills the VNFM at one call and starts it again; returns whether that call was reached.
 async fn crash(kill: Kill) -> bool {
     let (lab, _) = Lab::with_vnf_b().await;

@@ -362,3 +362,20 @@ async fn a_worker_that_was_off_takes_pods_again_if_another_cannot_be_drained() {
     let taints = lab.node("w3").unwrap()["spec"]["taints"].clone();
     assert!(!taints.to_string().contains("out-of-service"), "{taints}");
 }
+
+/// The VIM gives a new server any address of its network.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_server_whose_address_is_in_the_range_of_pods_does_not_join() {
+    let (lab, _) = Lab::with_vnf_b().await;
+    let mut request = lab.scale_request("scale_end", &json!({}), (2, 4));
+    let mut vnfcs = json!(request.inventory.vnfc_resource_info);
+    vnfcs[3]["vnfcCpInfo"][0]["cpProtocolInfo"][0]["ipOverEthernet"]["ipAddresses"][0]["addresses"] =
+        json!(["10.244.3.3"]);
+    request.inventory.vnfc_resource_info = serde_json::from_value(vnfcs).unwrap();
+    let refused = lab.run(request, None).await.unwrap().unwrap_err();
+    assert_eq!(refused.name(), "bad-parameters", "{refused}");
+    for words in ["pod_cidr", "10.244.3.3"] {
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    lab.assert_scaled(&["m1", "w1", "w2"]);
+}

@@ -24,12 +24,21 @@ pub(crate) fn last_byte(name: &str) -> u8 {
 impl Lab {
     /// A lab with these servers and the Debian archives of HAProxy and keepalived in its package.
     pub(crate) async fn with_control_planes(names: &[&str]) -> Self {
+        Self::with_control_planes_that(names, |_, _| ()).await
+    }
+
+    /// As [`Lab::with_control_planes`]; `before` sees each host's name before it boots.
+    pub(crate) async fn with_control_planes_that(
+        names: &[&str],
+        before: impl Fn(&Self, &str),
+    ) -> Self {
         let mut lab = Self::empty().await;
         for program in ["haproxy", "keepalived"] {
             let path = format!("Files/kubernetes/endpoint-packages/{program}_2_amd64.deb");
             lab.package.insert(path, b"an archive".to_vec());
         }
         for name in names.iter().chain(WORKERS) {
+            before(&lab, name);
             lab.boot((last_byte(name), name), name).await;
         }
         lab

@@ -4,6 +4,7 @@ use crate::engine_side::Kill;
 use crate::lab::Lab;
 use crate::shared_lab::THREE;
 use crate::upgrade::{NEW, OLD};
+use serde_json::{Value, json};
 use vnfm_core::ports::{Effects, ErrorKind, HookRequest, PortError};
 use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
@@ -200,4 +201,65 @@ async fn crash(kill: Kill) -> End {
             End::Refused
         }
     }
+}
+
+impl Lab {
+    /// Lets the next server with this host name have a repository of packages.
+    fn add_repository(&self, host: &str) {
+        let rule = Rule::new("host.repository", Fault::Status { status: 200 });
+        self.faults.add(rule.on(host).nth(1, 1));
+    }
+
+    /// A lab with a cluster of three control-plane nodes that was upgraded to 1.36.3 from the repositories of its hosts.
+    async fn three_upgraded_by_parameter() -> Self {
+        let lab = Self::with_control_planes_that(THREE, Self::add_repository).await;
+        lab.install_three().await.unwrap();
+        let mut params = lab.shared_params();
+        params["cluster_action"] = json!("upgrade");
+        params["kubernetes_version"] = json!("1.36.3");
+        let request = lab.shared_request("operate_end", &params, &lab.vnfcs(THREE, &[]));
+        lab.run(request, None).await.unwrap().unwrap();
+        lab.forget_checkpoints();
+        lab
+    }
+
+    fn kubelet_of(&self, name: &str) -> Value {
+        self.node(name).unwrap()["status"]["nodeInfo"]["kubeletVersion"].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_upgrade_by_parameter_a_successor_gets_the_version_of_the_cluster() {
+    let lab = Lab::three_upgraded_by_parameter().await;
+    lab.run_heal("heal_start", &["m3"]).await.unwrap();
+    lab.replace_server("m3").await;
+    let refused = lab.run_heal("heal_end", &["m3"]).await.unwrap_err();
+    assert_eq!(refused.name(), "version-skew", "{refused}");
+    for words in [
+        "the cluster has Kubernetes v1.36.3 and the host v1.36.2",
+        "m3",
+    ] {
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    assert_eq!(lab.members("m1"), ["m1", "m2"], "nothing has joined");
+    let list = "/etc/apt/sources.list.d/kubernetes.list";
+    lab.hosts
+        .write_file("server-m3-new", list, "deb kubernetes\n");
+    lab.run_heal("heal_end", &["m3"]).await.unwrap();
+    assert_eq!(lab.kubelet_of("m3"), "v1.36.3");
+    assert_eq!(lab.members("m1"), *THREE);
+    assert_eq!(lab.books.violations(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_may_be_older_than_the_cluster() {
+    let lab = Lab::three_upgraded_by_parameter().await;
+    lab.run_heal("heal_start", &["w1"]).await.unwrap();
+    lab.replace_server("w1").await;
+    lab.run_heal("heal_end", &["w1"]).await.unwrap();
+    assert_eq!(lab.kubelet_of("w1"), "v1.36.2");
+    assert!(
+        lab.texts().contains("its repository does not have"),
+        "a warning"
+    );
 }
