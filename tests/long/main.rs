@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod broken_clusters;
 mod bundles;
 mod charts;
 mod cloud_integration;

@@ -138,16 +138,21 @@ async fn drop_copies(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
     first_failure(join_all(drops).await)
 }
 
-/// Adds the versions to what the instance shows.
+/// Adds versions and nodes to what the instance shows.
 pub(crate) fn shown(effects: Effects, versions: &Versions) -> Effects {
-    let nodes = versions.nodes.iter().map(|node| {
+    let kubelets = versions.nodes.iter().map(|node| {
         let kubelet = node.kubelet.map(|version| version.to_string());
         (node.name.clone(), kubelet.into())
     });
-    let nodes: Object = nodes.collect();
+    // As `kubectl get nodes` calls them.
+    let status = versions.nodes.iter().map(|node| {
+        let status = if node.is_ready { "Ready" } else { "NotReady" };
+        (node.name.clone(), status.into())
+    });
     effects
         .metadata("kubernetesVersion", versions.control_plane.to_string())
-        .metadata("kubeletVersions", nodes)
+        .metadata("kubeletVersions", kubelets.collect::<Object>())
+        .metadata("nodeStatus", status.collect::<Object>())
 }
 
 /// The version to upgrade to.

@@ -32,6 +32,7 @@ const DETAILS: &[Column] = &[
     ("vnf id", "/vnfInstanceId"),
     ("state", "/state"),
     ("version", "/version"),
+    ("nodes", "/metadata/nodeStatus"),
     ("kubelets", "/metadata/kubeletVersions"),
     ("software", "/metadata/nodeSoftware"),
     ("differs", "/metadata/nodeSoftwareDiffers"),

@@ -63,6 +63,8 @@ async fn a_check_shows_versions_and_certificates() {
     let effects = lab.act("check").await;
     assert_eq!(effects.metadata["kubernetesVersion"], "v1.36.2");
     assert_eq!(effects.metadata["kubeletVersions"]["w2"], "v1.36.2");
+    let status = json!({ "m1": "Ready", "w1": "Ready", "w2": "Ready" });
+    assert_eq!(effects.metadata["nodeStatus"], status);
     assert_eq!(
         effects.metadata["certificateExpiry"]["m1"]["apiserver"],
         "2027-01-01T00:00:00Z"
@@ -73,6 +75,9 @@ async fn a_check_shows_versions_and_certificates() {
          2027-01-01T00:00:00Z"
     );
     assert!(effects.register_vims.is_empty());
+    lab.cluster().cut_node("w2", true);
+    let effects = lab.act("check").await;
+    assert_eq!(effects.metadata["nodeStatus"]["w2"], "NotReady");
 }
 
 #[tokio::test(flavor = "multi_thread")]
