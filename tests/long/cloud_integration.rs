@@ -21,10 +21,6 @@ use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
 const SAMPLE: &str = "vnf-a-cloud-integration";
 /// How long a load balancer may take.
 const BALANCED: Duration = Duration::from_mins(2);
-/// A login, and no program: the image of the controller cannot run here.
-const KURYR: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: kuryr-config, namespace: kube-system}\n\
-stringData: {kuryr.conf: '${CLOUD_CONFIG}'}\n";
-
 /// Kuryr's controller from a Python environment, killed on drop.
 struct Controller(Child);
 
@@ -104,14 +100,28 @@ fn run_b(testbed: &Testbed, folder: &Path, vim: &str) {
     testbed.instantiate_b_from(package.to_str().unwrap(), vim);
 }
 
-/// The sample with Kuryr's definitions and the login as add-ons.
+/// The sample with Kuryr's definitions, and its request for Kuryr. The manifest has no Deployment: the image of the controller cannot
+/// run here.
 fn package(folder: &Path, kuryr: &Path) -> String {
     let from = root().join("vnfd-samples").join(SAMPLE);
     let copied = Command::new("cp").arg("-r").arg(from).arg(folder).status();
     assert!(copied.unwrap().success());
     let package = folder.join(SAMPLE);
+    let requests = package.join("requests");
+    let request = "instantiate.json";
+    fs::rename(
+        requests.join("instantiate-kuryr.json"),
+        requests.join(request),
+    )
+    .unwrap();
     let addons = package.join("Files/kubernetes/addons");
-    fs::write(addons.join("kuryr.yaml"), KURYR).unwrap();
+    let manifest = addons.join("kuryr-controller.yaml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let (others, deployments): (Vec<_>, Vec<_>) = text
+        .split("\n---\n")
+        .partition(|document| !document.contains("kind: Deployment"));
+    assert_eq!((others.len(), deployments.len()), (4, 1));
+    fs::write(&manifest, others.join("\n---\n")).unwrap();
     let mut definitions: Vec<PathBuf> = fs::read_dir(kuryr.join("crds"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -124,46 +134,27 @@ fn package(folder: &Path, kuryr: &Path) -> String {
     fs::write(addons.join("kuryr-definitions.yaml"), text).unwrap();
     let manifest = package.join("vnf-a-cloud-integration.mf");
     let listed = fs::read_to_string(&manifest).unwrap();
-    let more = "\nSource: Files/kubernetes/addons/kuryr.yaml\nSource: Files/kubernetes/addons/kuryr-definitions.yaml\n";
+    let more = "\nSource: Files/kubernetes/addons/kuryr-definitions.yaml\n";
     fs::write(&manifest, format!("{}{more}", listed.trim_end())).unwrap();
     package.to_str().unwrap().to_owned()
 }
 
+/// The request for one control-plane node at its own address: the cloud's load balancers forward nothing.
 fn with_kuryr(request: &Value) -> Value {
     let text = request.to_string().replace("@LB_PROVIDER@", "nfvtest");
     let mut request: Value = serde_json::from_str(&text).unwrap();
-    // One control-plane node at its own address: the cloud's load balancers forward nothing.
     request["instantiationLevelId"] = json!("single");
     let installation = &mut request["additionalParams"]["k8s_cluster_installation_param"];
     let installation = installation.as_object_mut().unwrap();
     installation.remove("control_plane_endpoint");
-    let addons = json!([
-        {"name": "kuryr-definitions", "manifest": "Files/kubernetes/addons/kuryr-definitions.yaml"},
-        {"name": "kuryr", "manifest": "Files/kubernetes/addons/kuryr.yaml", "cloud": {
-            "format": "kuryr-kubernetes",
-            "roles": ["member", "load-balancer_member"],
-            "sections": {
-                "DEFAULT": {"use_stderr": true},
-                "kubernetes": {
-                    "enabled_handlers": "service,endpoints,kuryrloadbalancer",
-                    "endpoints_driver_octavia_provider": "nfvtest",
-                },
-                "neutron_defaults": {
-                    "pod_subnet": "${output.pod_subnet}",
-                    "service_subnet": "${output.service_subnet}",
-                    "pod_security_groups": "${output.pod_security_group}",
-                    "external_svc_net": "${output.external_network}",
-                    "lbaas_activation_timeout": 60,
-                },
-                "octavia_defaults": {"member_mode": "L3"},
-            },
-        }},
-    ]);
-    installation.insert("addons".to_owned(), addons);
+    let kuryr = installation["addons"][1].as_object_mut().unwrap();
+    assert_eq!(kuryr["name"], "kuryr");
+    kuryr.remove("values");
     request
 }
 
-/// Starts the controller with its file from the cluster, and a second one that says how it reaches the API server from here.
+/// Starts the controller with its file from the cluster, and a second one that says how it reaches the API server from here, as its
+/// service account.
 fn start(kuryr: &Path, cluster: &ClusterShell, folder: &Path) -> Controller {
     let secret = cluster.kubectl("-n kube-system get secret kuryr-config -o json");
     let secret: Value = serde_json::from_str(&secret.unwrap()).unwrap();
@@ -176,15 +167,15 @@ fn start(kuryr: &Path, cluster: &ClusterShell, folder: &Path) -> Controller {
     let config = write("kuryr.conf", &decoded(&secret["data"]["kuryr.conf"]));
     let shown = cluster.kubectl("config view --raw -o json").unwrap();
     let shown: Value = serde_json::from_str(&shown).unwrap();
-    let (at, user) = (&shown["clusters"][0]["cluster"], &shown["users"][0]["user"]);
+    let at = &shown["clusters"][0]["cluster"];
     let ca = write("ca.crt", &decoded(&at["certificate-authority-data"]));
-    let certificate = write("admin.crt", &decoded(&user["client-certificate-data"]));
-    let key = write("admin.key", &decoded(&user["client-key-data"]));
+    let account = "-n kube-system create token kuryr-controller --duration=1h";
+    let token = write("token", cluster.kubectl(account).unwrap().trim().as_bytes());
     let server = at["server"].as_str().unwrap();
     let ports = [free_port(), free_port()];
     let local = format!(
-        "[kubernetes]\napi_root = {server}\ntoken_file =\nssl_ca_crt_file = {ca}\nssl_verify_server_crt = true\n\
-         ssl_client_crt_file = {certificate}\nssl_client_key_file = {key}\n[health_server]\nport = {}\n\
+        "[kubernetes]\napi_root = {server}\ntoken_file = {token}\nssl_ca_crt_file = {ca}\nssl_verify_server_crt = true\n\
+         [health_server]\nport = {}\n\
          [prometheus_exporter]\ncontroller_exporter_port = {}\n",
         ports[0], ports[1]
     );
