@@ -32,6 +32,7 @@ spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels
 containers: [{name: cni, image: localhost/cni:1}]\n";
 
 pub(crate) struct Lab {
+    _reservation: TcpListener,
     net: [u8; 2],
     port: u16,
     pub(crate) books: Arc<Ledger>,
@@ -67,12 +68,11 @@ impl Lab {
         loop {
             let random = *uuid::Uuid::new_v4().as_bytes();
             let net = [1 + random[0] % 254, 1 + random[1] % 254];
-            if TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 1), 6443))
-                .await
-                .is_err()
-            {
+            // Held as long as the lab: no other one, in any process, has these addresses.
+            let held = Ipv4Addr::new(127, net[0], net[1], 254);
+            let Ok(reservation) = TcpListener::bind((held, 6443)).await else {
                 continue;
-            }
+            };
             let port = TcpListener::bind("127.0.0.1:0")
                 .await
                 .unwrap()
@@ -85,6 +85,7 @@ impl Lab {
             let data = tempfile::tempdir().unwrap();
             let files = FileDir::open(data.path(), Arc::new(RealClock), 0).unwrap();
             return Self {
+                _reservation: reservation,
                 data,
                 files: Arc::new(files),
                 net,
