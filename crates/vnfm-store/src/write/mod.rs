@@ -41,6 +41,7 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         Change::RemoveInstance { tenant, id } => Ok(instances::remove(tenant, id)),
         Change::AddOp(record) => ops::add(record, keys),
         Change::PutOp { record, from } => ops::put(record, *from, keys),
+        Change::RuleOutRollback { op_id, step } => Ok(ops::rule_out_rollback(op_id, step)),
         Change::Cancel { op_id, mode } => Ok(ops::cancel(op_id, *mode)),
         Change::Journal(row) => ops::journal(row, keys),
         Change::RecordOrderlyExit { process, op_id } => Ok(ops::left_in_order(
@@ -180,6 +181,7 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::RemoveInstance { .. } => "remove an instance",
         Change::AddOp(_) => "add an operation",
         Change::PutOp { .. } => "write an operation",
+        Change::RuleOutRollback { .. } => "rule out a rollback",
         Change::Cancel { .. } => "request a cancellation",
         Change::Journal(_) => "write the journal",
         Change::RecordOrderlyExit { .. } => "record an orderly shutdown",
