@@ -87,15 +87,16 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             seq,
             lost,
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
-        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
-        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
         other => shared_statements(other, keys),
     }
 }
 
-/// The statements of a change that concerns what is apart from instances: shared virtual links, retained volumes, schedules.
+/// The statements of a change that concerns what is apart from instances: host keys, shared virtual links, retained volumes,
+/// schedules.
 fn shared_statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Statement>> {
     match change {
+        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
+        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
         Change::AddLink(record) => links::add(record),
         Change::PutLink(record) => links::put(record),
         Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
