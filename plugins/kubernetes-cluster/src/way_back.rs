@@ -57,6 +57,8 @@ pub(crate) async fn put_back(host: &Machine<'_>) -> Result<(), DriverError> {
 /// If the store is unavailable.
 pub(crate) async fn end(cx: &HookContext, next: &Node) -> Result<(), DriverError> {
     if cx.checkpoint::<String>(ENDED).await?.is_none() {
+        cx.rule_out_rollback(&format!("`{}` begins its upgrade", next.name))
+            .await?;
         cx.save_checkpoint(ENDED, &next.name).await?;
         cx.info(&format!(
             "from here on there is no way back: `{}` begins its upgrade",
