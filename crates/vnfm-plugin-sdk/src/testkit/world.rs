@@ -6,7 +6,8 @@ use serde_json::Value;
 
 /// Serves calls instead of the script, for instance with hosts behind a real protocol or a simulated API.
 ///
-/// The [`TestHost`](super::TestHost) that is created by [`TestHost::with_world`](super::TestHost::with_world) still injects faults, keeps checkpoints and records calls.
+/// The host that [`TestHost::with_world`](super::TestHost::with_world) creates still injects faults, keeps checkpoints and
+/// records calls.
 ///
 /// ```
 /// use std::pin::Pin;
