@@ -8,7 +8,6 @@ use super::stopping_store::stop_at;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::Store;
 use vnfm_core::{Engine, Limits, Why};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, RolledBack};
 use vnfm_types::LcmOperationType::{ChangeExtConn, Instantiate};
