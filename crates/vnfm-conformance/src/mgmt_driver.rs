@@ -134,6 +134,11 @@ impl HookHost for Host {
                 self.remembered.lock().unwrap().insert(key, value);
                 json!({})
             }
+            HookCall::Irreversible(reason) => {
+                self.counted().await?;
+                self.record(reason);
+                json!({})
+            }
             HookCall::Progress(_, message) => {
                 self.record(message);
                 json!({})

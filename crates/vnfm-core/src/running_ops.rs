@@ -1,5 +1,5 @@
 //! What operations are doing right now, in the process that drives them: step, reason for waiting, log, cancel
-//! request. Nothing here is needed to resume; all of it is for people.
+//! request. Nothing here is needed to resume: it is for people, or the store has it, too.
 
 use crate::ports::{Clock, JournalRow, OpRecord, Store, Watcher};
 use event_listener::{Event, EventListener};
@@ -36,6 +36,8 @@ pub(crate) struct RunningState {
     pub(crate) cancel: Option<CancelMode>,
     /// The last stored state, if this process stored it.
     pub(crate) stored: Option<Arc<Stored>>,
+    /// The hook that has ruled out a rollback: the store has it, `stored` may not yet.
+    pub(crate) ruled_out_by: Option<String>,
     shutting_down: bool,
     deadline: Option<jiff::Timestamp>,
     log: VecDeque<LogLine>,
@@ -138,6 +140,18 @@ impl RunningOp {
     /// Stores the last written state. Listeners see it with the next change.
     pub(crate) fn set_stored(&self, stored: Stored) {
         lock(&self.state).stored = Some(Arc::new(stored));
+    }
+
+    /// The store has that this hook has ruled out a rollback.
+    pub(crate) fn rule_out_rollback(&self, hook: &str) {
+        self.change(|state| {
+            state.ruled_out_by.get_or_insert_with(|| hook.to_owned());
+        });
+    }
+
+    /// The first hook that has ruled out a rollback since this process drives the operation.
+    pub(crate) fn ruled_out_by(&self) -> Option<String> {
+        lock(&self.state).ruled_out_by.clone()
     }
 
     /// Requests a cancel; a graceful request does not downgrade a forceful one.

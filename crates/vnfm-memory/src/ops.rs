@@ -65,8 +65,9 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Replaces an operation; its state must be the expected one. Once it is not driven any more, its lease and cancel request
-/// end; when it is final, its instance is free, and the operation keeps where that lives but no deployments.
+/// Replaces an operation; its state must be the expected one. A stored point of no return stays. Once it is not driven any
+/// more, its lease and cancel request end; when it is final, its instance is free, and the operation keeps where that lives
+/// but no deployments.
 pub(crate) fn put(
     state: &mut State,
     mut record: Arc<OpRecord>,
@@ -81,6 +82,10 @@ pub(crate) fn put(
     let known = known.ok_or_else(|| absent(WHAT, &id))?;
     if known.record.op.operation_state != from {
         return Err(in_state(known, &id));
+    }
+    let stays = known.record.point_of_no_return.as_ref();
+    if stays.is_some() && stays != record.point_of_no_return.as_ref() {
+        Arc::make_mut(&mut record).point_of_no_return = stays.cloned();
     }
     let (start, next) = (known.record.op.start_time, record.op.operation_state);
     let instance_id = record.op.vnf_instance_id.clone();
@@ -115,6 +120,26 @@ pub(crate) fn put(
             instance.changed_at = Some(now);
         });
     }
+    Ok(())
+}
+
+/// Records the step after which there is no rollback; the first one stays.
+pub(crate) fn rule_out_rollback(
+    state: &mut State,
+    id: &str,
+    step: String,
+) -> Result<(), StoreError> {
+    let known = state
+        .ops
+        .get(&id.to_owned())
+        .ok_or_else(|| absent(WHAT, id))?;
+    if known.record.op.operation_state != LcmOperationState::Processing {
+        return Err(in_state(known, id));
+    }
+    state.ops.change(&id.to_owned(), |row| {
+        let record = Arc::make_mut(&mut row.record);
+        record.point_of_no_return.get_or_insert(step);
+    });
     Ok(())
 }
 

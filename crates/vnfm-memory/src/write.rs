@@ -42,6 +42,7 @@ impl State {
             Change::Abandon { tenant, id, force } => instances::abandon(self, &tenant, &id, force),
             Change::AddOp(record) => ops::add(self, *record, now),
             Change::PutOp { record, from } => ops::put(self, record, from, now),
+            Change::RuleOutRollback { op_id, step } => ops::rule_out_rollback(self, &op_id, step),
             Change::Cancel { op_id, mode } => ops::cancel(self, &op_id, mode),
             Change::RevokeLease {
                 instance_id,

@@ -52,6 +52,7 @@
 //! | return a result | [`Effects`], [`DriverError`] |
 //! | avoid repeating work after a crash | [`HookContext::step`] |
 //! | undo a hook when its operation is rolled back | [`Hooks::on_undo`] |
+//! | begin what cannot be undone | [`HookContext::rule_out_rollback`] |
 //! | wait for a condition | [`HookContext::wait_until`] |
 //! | get a login to the VIM for programs inside the VNF | [`HookContext::credential`] |
 //! | know what the template of the package outputs | [`HookContext::outputs`] |
@@ -66,6 +67,7 @@ pub mod driver;
 pub mod error;
 mod ffi;
 mod join;
+mod rollback;
 pub mod ssh;
 pub mod testkit;
 

@@ -202,7 +202,7 @@ fn a_crash_drops_the_hook_and_the_next_attempt_finds_its_checkpoints() {
     host.run::<Service>(hook("none").attempt(2)).unwrap();
 }
 
-/// Drains a host before it is healed; on rollback it undoes that, unless `bug` is `does-not-undo`.
+/// Drains a host before it is healed; on rollback it undoes that, if its parameters name no bug.
 struct Drain;
 
 impl MgmtDriver for Drain {
@@ -226,7 +226,14 @@ impl Drain {
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
         let ssh = cx.ssh(request.vnfcs()[0].ssh("CP1", "ubuntu")?);
+        let bug = request.additional_params.bug.as_str();
+        if bug == "rules-out" {
+            cx.rule_out_rollback("a drained host stays so").await?;
+        }
         ssh.put(Upload::new("/run/drained", "yes")).await?;
+        if bug == "rules-out-late" {
+            cx.rule_out_rollback("a drained host stays so").await?;
+        }
         ssh.check("drain", "drain").await?;
         Ok(Effects::none())
     }
@@ -237,22 +244,24 @@ impl Drain {
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
         let ssh = cx.ssh(request.vnfcs()[0].ssh("CP1", "ubuntu")?);
-        if request.additional_params.bug != "does-not-undo" {
-            ssh.put(Upload::new("/run/drained", "no")).await?;
+        match request.additional_params.bug.as_str() {
+            "none" => ssh.put(Upload::new("/run/drained", "no")).await?,
+            "rules-out-in-undo" => cx.rule_out_rollback("too late").await?,
+            _ => {}
         }
         Ok(Effects::none())
     }
 }
 
+fn drain(bug: &str) -> (TestHost, TestRequest) {
+    let request = request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
+    let params = json!({"password": PASSWORD, "bug": bug});
+    let host = TestHost::new().ssh("10.0.0.1", "drain", Reply::ok(""));
+    (host, request.params(params))
+}
+
 fn check_undo(bug: &'static str) -> Result<TrialReport, Violations> {
-    let setup = move || {
-        let request = request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
-        let params = json!({"password": PASSWORD, "bug": bug});
-        (
-            TestHost::new().ssh("10.0.0.1", "drain", Reply::ok("")),
-            request.params(params),
-        )
-    };
+    let setup = move || drain(bug);
     let is_drained = |host: &TestHost| {
         let last = host
             .uploads()
@@ -275,4 +284,25 @@ fn an_undo_handler_that_does_not_restore_the_state_is_a_violation() {
         text.contains("call 1 (ssh.put 10.0.0.1 /run/drained) loses its response"),
         "{text}"
     );
+}
+
+#[test]
+fn a_hook_that_has_ruled_out_a_rollback_is_not_undone() {
+    assert_eq!(check_undo("rules-out").unwrap().calls, 3);
+    let text = check_undo("rules-out-late").unwrap_err().to_string();
+    assert!(
+        text.contains("call 1 (ssh.put 10.0.0.1 /run/drained) loses its response: after its undo"),
+        "{text}"
+    );
+    assert!(!text.contains("call 3"), "{text}");
+}
+
+#[test]
+fn an_undo_cannot_rule_out_its_rollback() {
+    let (host, request) = drain("rules-out-in-undo");
+    host.run::<Drain>(request.clone()).unwrap();
+    let error = host.run::<Drain>(request.undo()).unwrap_err();
+    assert!(!error.retryable, "{error}");
+    assert!(error.to_string().contains("an undo cannot"), "{error}");
+    assert_eq!(host.rollback_ruled_out(), None);
 }

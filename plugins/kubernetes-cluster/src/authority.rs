@@ -79,6 +79,10 @@ pub(crate) async fn rotate(
         if begun.is_some_and(|begun| phase < begun) {
             continue;
         }
+        if phase == Phase::Sign {
+            cx.rule_out_rollback("certificates by the new CA come into use")
+                .await?;
+        }
         cx.save_checkpoint(LAST_PHASE, &phase).await?;
         rotation.run(phase).await?;
     }

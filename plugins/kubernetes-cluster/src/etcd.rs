@@ -289,6 +289,8 @@ pub(crate) async fn restore(
     } = find(cx, plan, name).await?;
     let host = Machine::new(cx, plan, node);
     unpack(&host, name, passphrase).await?;
+    cx.rule_out_rollback("what was written since the snapshot is not brought back")
+        .await?;
     let id = operation_id(cx, plan, RESTORING).await?;
     for pod in ["kube-apiserver", "etcd"] {
         cx.progress(10, &format!("stopping `{pod}` on all nodes"))

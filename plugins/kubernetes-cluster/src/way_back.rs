@@ -74,8 +74,8 @@ pub(crate) async fn end_before(cx: &HookContext, next: &Node) -> Result<(), Driv
 /// If the store is unavailable.
 pub(crate) async fn end(cx: &HookContext, reason: &str) -> Result<(), DriverError> {
     if cx.checkpoint::<String>(ENDED).await?.is_none() {
+        cx.rule_out_rollback(reason).await?;
         cx.save_checkpoint(ENDED, &reason).await?;
-        cx.info(&format!("from here on there is no way back: {reason}"));
     }
     Ok(())
 }

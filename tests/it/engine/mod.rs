@@ -29,6 +29,7 @@
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
 //! | `operate.rs` | start and stop: states, refusals, hooks, grants, rollback, other operations on a stopped VNF |
 //! | `stored_files.rs` | files that hooks store: their quota |
+//! | `irreversible_hooks.rs` | hooks that rule out a rollback |
 //! | `schedules.rs` | operations that begin at an interval |
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
@@ -48,6 +49,7 @@ mod grant_contents;
 mod grant_waits;
 mod grants;
 mod heal;
+mod irreversible_hooks;
 mod leases;
 mod links;
 mod modify;

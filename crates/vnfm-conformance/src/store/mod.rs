@@ -33,6 +33,9 @@ crate::rules! { Arc<dyn Store>:
     ops::of_sixteen_operations_at_once_one_begins;
     /// An operation is written only from its current state.
     ops::an_operation_is_written_only_from_its_current_state;
+    /// A rollback is ruled out while the operation is PROCESSING, by the first step that does so; no later write of the
+    /// operation takes it back.
+    ops::a_rollback_that_was_ruled_out_stays_so;
     /// Of two concurrent state changes of an operation exactly one succeeds.
     ops::of_two_concurrent_state_changes_one_succeeds;
     /// A journal row records which processes ran the step; it is listed while it has no end, or if the step killed a process.

@@ -10,7 +10,7 @@ use vnfm_core::ports::{
     StoreError,
 };
 use vnfm_core::query::Query;
-use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, RollingBack};
+use vnfm_types::LcmOperationState::{self, Completed, Failed, FailedTemp, Processing, RollingBack};
 use vnfm_types::LogLine;
 
 type Shared = Arc<dyn Store>;
@@ -83,6 +83,42 @@ pub(super) async fn an_operation_is_written_only_from_its_current_state(store: S
             what: "operation",
             id: "o2".into()
         })
+    );
+}
+
+pub(super) async fn a_rollback_that_was_ruled_out_stays_so(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let mut record = op("o1", "i1");
+    write(&*store, vec![Change::AddOp(record.clone())]).await;
+    let rule_out = |op_id: &str, step: &str| {
+        vec![Change::RuleOutRollback {
+            op_id: op_id.into(),
+            step: step.into(),
+        }]
+    };
+    let in_state = |state: LcmOperationState| {
+        Err(StoreError::WrongState {
+            what: "operation",
+            id: "o1".into(),
+            found: state.as_str().to_owned(),
+        })
+    };
+    let early = store.write(None, rule_out("o1", "early")).await;
+    assert_eq!(early, in_state(record.op.operation_state));
+    write(&*store, vec![transition(&record, Processing)]).await;
+    record.op.operation_state = Processing;
+    write(&*store, rule_out("o1", "first")).await;
+    write(&*store, rule_out("o1", "second")).await;
+    // `record` does not have it.
+    write(&*store, vec![transition(&record, FailedTemp)]).await;
+    let late = store.write(None, rule_out("o1", "late")).await;
+    assert_eq!(late, in_state(FailedTemp));
+    let stored = store.op(TENANT, "o1").await.unwrap();
+    assert_eq!(stored.point_of_no_return.as_deref(), Some("first"));
+    let absent = store.write(None, rule_out("o9", "first")).await;
+    assert!(
+        matches!(absent, Err(StoreError::NotFound { .. })),
+        "{absent:?}"
     );
 }
 

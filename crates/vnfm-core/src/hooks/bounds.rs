@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a checkpoint | a key of 256 bytes, a value of 64 KiB |
 //! | checkpoints of one run of a hook | 256, and 4 MiB together |
+//! | a reason why a rollback is ruled out | 1 KiB |
 //! | effects | 1 MiB as JSON, 100 VIMs |
 
 use crate::ports::{Code, Effects, ErrorKind, PortError};
@@ -16,6 +17,7 @@ const KEY_BYTES: usize = 256;
 const VALUE_BYTES: usize = 64 << 10;
 const CHECKPOINTS: usize = 256;
 const ALL_BYTES: usize = 4 << 20;
+const REASON_BYTES: usize = 1 << 10;
 const EFFECTS_BYTES: usize = 1 << 20;
 const VIMS: usize = 100;
 
@@ -41,6 +43,16 @@ impl CheckpointSizes {
         sizes.insert(key.to_owned(), bytes);
         Ok(())
     }
+}
+
+/// Checks the size of the reason of `irreversible`.
+///
+/// # Errors
+///
+/// `Refused` if it exceeds the limit.
+pub(crate) fn check_reason(reason: &str) -> Result<(), PortError> {
+    let what = "bytes as the reason of `irreversible`";
+    check_max(reason.len(), REASON_BYTES, what)
 }
 
 /// Checks the size of a hook's effects.
@@ -93,13 +105,15 @@ fn length(value: &impl serde::Serialize) -> usize {
 pub(super) const TOO_MUCH: Code = Code {
     name: "hook.too-much",
     kind: ErrorKind::Refused,
-    means: "the checkpoints or effects of a hook are too many or too large",
+    means: "the checkpoints, effects or reasons of a hook are too many or too large",
     next: "have the plugin store large data on its hosts, and only its path in a checkpoint",
 };
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL_BYTES, CHECKPOINTS, CheckpointSizes, VALUE_BYTES, check_effects};
+    use super::{
+        ALL_BYTES, CHECKPOINTS, CheckpointSizes, VALUE_BYTES, check_effects, check_reason,
+    };
     use crate::ports::{Effects, NewVim};
     use serde_json::{Value, json};
 
@@ -138,6 +152,14 @@ mod tests {
                 .to_string()
                 .contains("257")
         );
+    }
+
+    #[test]
+    fn a_reason_of_a_hook_is_limited() {
+        assert!(check_reason(&"x".repeat(1024)).is_ok());
+        let error = check_reason(&"x".repeat(1025)).unwrap_err();
+        assert_eq!(error.name(), "hook.too-much");
+        assert!(error.to_string().contains("`irreversible`"), "{error}");
     }
 
     #[test]

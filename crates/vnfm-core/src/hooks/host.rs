@@ -1,6 +1,6 @@
 //! The engine's side of a running hook: implements the host services.
 
-use super::bounds::CheckpointSizes;
+use super::bounds::{CheckpointSizes, check_reason};
 use super::credentials::{CredentialSecrets, Requested};
 use super::pinning::Login;
 use crate::context::Context;
@@ -30,6 +30,8 @@ pub(crate) struct Host {
     pub(crate) tenant: String,
     pub(crate) instance_id: String,
     pub(crate) step: String,
+    /// Whether the hook is undone.
+    pub(crate) is_undo: bool,
     pub(crate) package: Arc<Package>,
     pub(crate) vim: VimHandle,
     pub(crate) infra: Arc<dyn InfraDriver>,
@@ -134,6 +136,7 @@ impl Host {
             HookCall::Waiting(reason) => Ok(self.waiting(&reason)),
             HookCall::Recall(key) => self.recall(&key).await,
             HookCall::Remember(key, value) => self.remember(key, value).await,
+            HookCall::Irreversible(reason) => self.rule_out_rollback(&reason).await,
             HookCall::Sleep(seconds) => Ok(self.sleep(seconds).await),
             HookCall::Credential(wanted) => self.credential(&wanted).await,
             HookCall::Outputs => self.outputs().await,
@@ -272,6 +275,27 @@ impl Host {
             .store()
             .write(Some(&self.fence), vec![change])
             .await?;
+        Ok(json!({}))
+    }
+
+    /// The hook continues with what cannot be undone once it has the answer: the store has it by then.
+    async fn rule_out_rollback(&self, reason: &str) -> Result<Value, PortError> {
+        if self.is_undo {
+            let what = "an undo cannot rule out the rollback that it is part of";
+            return Err(wrong_call("irreversible", what));
+        }
+        check_reason(reason)?;
+        let change = Change::RuleOutRollback {
+            op_id: self.fence.op_id.clone(),
+            step: self.step.clone(),
+        };
+        self.context
+            .store()
+            .write(Some(&self.fence), vec![change])
+            .await?;
+        self.live.rule_out_rollback(&self.step);
+        let text = format!("from here on there is no rollback: {reason}");
+        self.live.log("info", &self.step, &text);
         Ok(json!({}))
     }
 

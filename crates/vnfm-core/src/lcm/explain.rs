@@ -51,7 +51,12 @@ pub(crate) async fn progress(
         waiting: live.waiting,
         retry: running.and_then(|row| retry(row)),
         error: record.op.error.clone(),
-        ways_on: next_actions(record, &undone, live.cancel.is_some()),
+        ways_on: next_actions(
+            record,
+            &undone,
+            live.cancel.is_some(),
+            live.ruled_out_by.as_deref(),
+        ),
         steps: operation::find(operations, record.op.operation)
             .map(|operation| steps(context, operation, journal))
             .unwrap_or_default(),
@@ -134,7 +139,13 @@ fn status_name(status: StepStatus) -> &'static str {
     }
 }
 
-fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<PossibleAction> {
+/// What each possible action would do; `ruled_out_by` is the hook that has just ruled out a rollback.
+fn next_actions(
+    record: &OpRecord,
+    undone: &str,
+    cancelled: bool,
+    ruled_out_by: Option<&str>,
+) -> Vec<PossibleAction> {
     let state = record.op.operation_state;
     let stopped = state == FailedTemp;
     let error = record.op.error.as_ref();
@@ -143,7 +154,7 @@ fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<Possibl
         .unwrap_or_default();
     let not_stopped = format!("needs FAILED_TEMP; the operation is {state}");
     let when_stopped = |what: String| if stopped { what } else { not_stopped.clone() };
-    let rollback = match &record.point_of_no_return {
+    let rollback = match record.point_of_no_return.as_deref().or(ruled_out_by) {
         Some(step) => PossibleAction {
             task: "rollback".into(),
             allowed: false,

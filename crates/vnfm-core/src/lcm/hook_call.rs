@@ -169,6 +169,7 @@ async fn call(
         tenant: op.instance.tenant.clone(),
         instance_id: op.instance.vnf.id.clone(),
         step: name.clone(),
+        is_undo: request.undo,
         package: op.package_of_hook(name)?.clone(),
         vim,
         infra,

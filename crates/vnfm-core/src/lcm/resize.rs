@@ -360,7 +360,7 @@ pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, Po
         }
         (Failed, Some(now)) => {
             let target = op.deployment()?;
-            let reached = op.record.point_of_no_return.is_some() || has_size(&now, target);
+            let reached = op.has_begun(REMOVE.name) || has_size(&now, target);
             let size = if reached {
                 target
             } else {

@@ -380,7 +380,7 @@ pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, Po
         changed_ext_connectivity: changes::ext_connectivity(&first, &now.inventory),
         ..Completion::default()
     };
-    let is_made = op.is_done("adapt") || op.record.point_of_no_return.is_some();
+    let is_made = op.is_done(ADAPT.name) || op.has_begun(REPLACE.name);
     let deployment = match state {
         Completed => reached(op, &now)?,
         Failed if is_made => reached(op, &now)?,

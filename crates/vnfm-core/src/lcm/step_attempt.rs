@@ -5,7 +5,7 @@ use super::descriptor_shortage;
 use super::op_context::Op;
 use super::problem::cancelled;
 use super::step::{Direction, Step};
-use super::step_journal::begin;
+use super::step_journal::{begin, note_ruled_out};
 use crate::ports::{Code, ErrorKind, PortError, StoreError};
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub(super) async fn attempt(
             Some(refusal) => Some(Err(refusal)),
             None => perform_exclusively(op, step, direction, &mut beginning).await,
         };
+        // However the step has ended: what follows a failure depends on it.
+        note_ruled_out(op);
         if let Some(row) = beginning.outlived.take() {
             op.rows.insert(step.name.to_owned(), row);
         }

@@ -50,6 +50,16 @@ pub(super) async fn begin(
     Ok(())
 }
 
+/// Takes over that a hook has ruled out a rollback, which the store has already.
+pub(super) fn note_ruled_out(op: &mut Op) {
+    if op.record.point_of_no_return.is_none()
+        && let Some(hook) = op.live.ruled_out_by()
+    {
+        Arc::make_mut(&mut op.record).point_of_no_return = Some(hook);
+        op.live.set_stored(stored(op));
+    }
+}
+
 /// The state in the database once everything is written.
 pub(super) fn stored(op: &Op) -> Stored {
     Stored {

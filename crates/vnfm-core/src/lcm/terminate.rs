@@ -157,8 +157,8 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
             changes: vec![Change::UnmarkVimsLeaving { op_id }],
             ..Completion::default()
         }),
-        // Past the point of no return no other VNF may use a cluster that is being deleted.
-        Failed if op.record.point_of_no_return.is_none() => Ok(Completion {
+        // Once its resources are being deleted, no other VNF may use a cluster on them.
+        Failed if !op.has_begun("release") => Ok(Completion {
             changes: vec![Change::UnmarkVimsLeaving { op_id }],
             ..Completion::default()
         }),

@@ -39,13 +39,20 @@ pub enum Change {
     },
     /// A new operation that becomes the instance's active one; refused while there is another.
     AddOp(Box<OpRecord>),
-    /// Replaces an operation; refused unless its state is `from`. A final state frees the instance; the operation then
-    /// retains where the instance lived, which decides who may see it.
+    /// Replaces an operation; refused unless its state is `from`. A stored point of no return stays. A final state frees
+    /// the instance; the operation then retains where the instance lived, which decides who may see it.
     PutOp {
         /// New contents. `epoch` is not written.
         record: Arc<OpRecord>,
         /// The state expected in the store.
         from: LcmOperationState,
+    },
+    /// A hook rules out a rollback; refused unless the operation is `PROCESSING`. The first step that did so stays.
+    RuleOutRollback {
+        /// `id` of the operation occurrence.
+        op_id: String,
+        /// The step that the hook runs in.
+        step: String,
     },
     /// Asks the driving process to stop; refused where the operation is not driven.
     Cancel {

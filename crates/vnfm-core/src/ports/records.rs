@@ -97,7 +97,7 @@ pub struct OpRecord {
     pub target: Option<Arc<Deployment>>,
     /// Options that the caller chose.
     pub control: OpControl,
-    /// The first irreversible step that has begun: it rules out a rollback.
+    /// The first irreversible step that has begun, or hook that has ruled out a rollback.
     pub point_of_no_return: Option<String>,
     /// Raised by each claim; written rows carry it.
     pub epoch: u64,

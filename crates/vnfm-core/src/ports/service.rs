@@ -36,6 +36,9 @@ pub enum HookCall {
     Recall(String),
     /// `checkpoint.put`: a key and its value, which may be a secret.
     Remember(String, Value),
+    /// `irreversible` with a reason, in a hook that is not an undo: rules out a rollback of the operation, and returns
+    /// once that is stored. A hook calls it before it begins what cannot be undone.
+    Irreversible(String),
     /// `sleep`: seconds, 0 to 3600.
     Sleep(f64),
     /// `vim.credential`: creates a login to the VIM for programs inside the VNF, or returns the one of that name.
@@ -116,6 +119,7 @@ impl HookCall {
             "checkpoint.put" => {
                 shaped::<Key>(service, request).map(|r| Self::Remember(r.key, r.value))?
             }
+            "irreversible" => Self::Irreversible(shaped::<Because>(service, request)?.reason),
             "sleep" => Self::Sleep(
                 shaped::<Pause>(service, request)?
                     .seconds
@@ -153,6 +157,7 @@ impl HookCall {
             Self::Waiting(_) => "waiting",
             Self::Recall(_) => "checkpoint.get",
             Self::Remember(..) => "checkpoint.put",
+            Self::Irreversible(_) => "irreversible",
             Self::Sleep(_) => "sleep",
             Self::Credential(_) => "vim.credential",
             Self::Outputs => "vim.outputs",
@@ -244,6 +249,11 @@ struct Key {
 }
 
 #[derive(Deserialize)]
+struct Because {
+    reason: String,
+}
+
+#[derive(Deserialize)]
 struct Pause {
     seconds: f64,
 }
@@ -292,8 +302,12 @@ mod tests {
         );
         let sleep = HookCall::parse("sleep", json!({"seconds": 1e9})).unwrap();
         assert_eq!(sleep, HookCall::Sleep(3600.0));
+        let ruled_out = HookCall::parse("irreversible", json!({"reason": "r"})).unwrap();
+        assert_eq!(ruled_out, HookCall::Irreversible("r".into()));
+        assert_eq!(ruled_out.service(), "irreversible");
         for (service, request, word) in [
             ("ssh.walk", json!({}), "unknown host service `ssh.walk`"),
+            ("irreversible", json!({}), "reason"),
             ("sleep", json!({}), "seconds"),
         ] {
             let error = HookCall::parse(service, request).unwrap_err();

@@ -5,6 +5,7 @@ use super::script::{Reply, Script};
 use super::stored::StoredFiles;
 use super::uploaded::Uploaded;
 use super::values::{TEST_TIME, refused, test_credential, text};
+use super::world::World;
 use crate::context::{HookContext, Level, Services};
 use crate::driver::{Hooks, MgmtDriver};
 use crate::error::{DriverError, ErrorKind, ServiceError};
@@ -19,42 +20,6 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Serves calls instead of the script, for instance with hosts behind a real protocol or a simulated API.
-///
-/// The [`TestHost`] that is created by [`TestHost::with_world`] still injects faults, keeps checkpoints and records calls.
-///
-/// ```
-/// use std::pin::Pin;
-/// use std::sync::Arc;
-/// use vnfm_plugin_sdk::serde_json::{Value, json};
-/// use vnfm_plugin_sdk::testkit::{TestHost, World, block_on};
-/// use vnfm_plugin_sdk::{HttpRequest, ServiceError};
-///
-/// type Response = Option<Result<Value, ServiceError>>;
-///
-/// /// An API that is always up.
-/// struct Api;
-///
-/// impl World for Api {
-///     fn call(&self, service: &str, _: &Value) -> Pin<Box<dyn Future<Output = Response> + Send>> {
-///         let is_known = service == "http";
-///         Box::pin(async move { is_known.then(|| Ok(json!({"status": 200, "body": "up"}))) })
-///     }
-/// }
-///
-/// let host = TestHost::with_world(Arc::new(Api));
-/// let response = block_on(host.context().http(HttpRequest::new("GET", "https://10.0.0.1/"))).unwrap();
-/// assert_eq!(response.body, "up");
-/// ```
-pub trait World: Send + Sync {
-    /// Serves a call, such as `ssh.run`; `None` leaves it to the script.
-    fn call(
-        &self,
-        service: &str,
-        request: &Value,
-    ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>>;
-}
 
 /// A fault to inject at the call with number `at`, before or after its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +36,8 @@ struct State {
     files: BTreeMap<String, Vec<u8>>,
     stored: StoredFiles,
     checkpoints: BTreeMap<String, Value>,
+    is_undo: bool,
+    ruled_out: Option<String>,
     outputs: Map<String, Value>,
     calls: Vec<(String, Value)>,
     commands: Vec<String>,
@@ -282,15 +249,19 @@ impl TestHost {
         let config = serde_json::from_value(config)
             .map_err(|error| DriverError::new("bad-config", error.to_string()))?;
         let driver = Arc::new(D::new(config)?);
+        let request = request?;
         let (crash, crashed) = oneshot::channel();
-        self.state().crash = Some(crash);
+        {
+            let mut state = self.state();
+            (state.crash, state.is_undo) = (Some(crash), request.undo);
+        }
         let killed = async {
             if crashed.await.is_err() {
                 pending::<()>().await;
             }
         };
         let hooks = Hooks::<D>::declared();
-        let running = pin!(hooks.run(driver, self.context(), request?));
+        let running = pin!(hooks.run(driver, self.context(), request));
         match select(running, pin!(killed)).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right(_) => Err(DriverError::new("crashed", "the VNFM was killed").retryable()),
@@ -332,6 +303,11 @@ impl TestHost {
         self.state().checkpoints.clone()
     }
 
+    /// The reason with which a hook first ruled out a rollback ([`HookContext::rule_out_rollback`]), in any attempt.
+    pub fn rollback_ruled_out(&self) -> Option<String> {
+        self.state().ruled_out.clone()
+    }
+
     /// All log lines, as `Level: text`.
     pub fn logs(&self) -> Vec<String> {
         self.state().logs.clone()
@@ -346,6 +322,7 @@ impl TestHost {
             .iter()
             .chain(&state.logs)
             .chain(&state.waiting)
+            .chain(&state.ruled_out)
             .chain(progress);
         texts
             .filter(|text| text.contains(secret))
@@ -454,6 +431,7 @@ impl State {
                     .insert(text(request, "/key").into(), request["value"].clone());
                 Ok(json!({}))
             }
+            "irreversible" => self.rule_out_rollback(text(request, "/reason")),
             "vim.credential" => Ok(test_credential(text(request, "/name"))),
             "file.list" | "file.fetch" | "file.send" | "file.remove" => {
                 self.stored.serve(service, request)
@@ -466,6 +444,15 @@ impl State {
                 format!("unknown_commands service `{service}`"),
             )),
         }
+    }
+
+    fn rule_out_rollback(&mut self, reason: &str) -> Result<Value, ServiceError> {
+        if self.is_undo {
+            let what = "an undo cannot rule out the rollback that it is part of";
+            return Err(refused("irreversible", what.to_owned()));
+        }
+        self.ruled_out.get_or_insert_with(|| reason.to_owned());
+        Ok(json!({}))
     }
 
     fn run(&mut self, request: &Value) -> Result<Value, ServiceError> {

@@ -37,6 +37,7 @@ mod stored;
 mod trial;
 mod uploaded;
 mod values;
+mod world;
 
 /// Runs a future to completion, for tests of a part of a driver.
 ///
@@ -52,9 +53,10 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     futures::executor::block_on(future)
 }
 
-pub use host::{TestHost, World};
+pub use host::TestHost;
 pub use report::{TrialReport, Violations};
 pub use request::{TestRequest, request};
 pub use script::Reply;
 pub use trial::{Trial, trial, trial_each};
 pub use uploaded::Uploaded;
+pub use world::World;

@@ -8,7 +8,7 @@
 //! | converges | after each fault, the next attempt reaches the same end state, without leftovers |
 //! | is idempotent | after a success, another attempt changes nothing |
 //! | stops | cancelled at each call, it succeeds or fails with `cancelled`, and sleeps no longer than a few seconds |
-//! | can be undone | with `check_undo`: after each fault, the undo handler restores the state before the hook |
+//! | can be undone | with `check_undo`: after each fault, unless the hook has ruled out a rollback, the undo handler restores the state before it |
 //! | leaks no secrets | no secret is in a command line, log line, progress report, error or message |
 
 use super::host::TestHost;
@@ -230,7 +230,8 @@ impl<D: MgmtDriver> Trial<D> {
     }
 
     /// Also tests the undo handler ([`Hooks::on_undo`](crate::Hooks::on_undo)): after each fault, it must restore `state`
-    /// to what it was before the hook started. Use it for hooks such as a `heal_start` that drains a node.
+    /// to what it was before the hook started. Use it for hooks such as a `heal_start` that drains a node. A hook that has
+    /// ruled out a rollback ([`HookContext::rule_out_rollback`](crate::HookContext::rule_out_rollback)) is not undone.
     pub fn check_undo(
         mut self,
         state: impl Fn(&TestHost) -> Value + Send + Sync + 'static,
@@ -336,6 +337,9 @@ impl<D: MgmtDriver> Trial<D> {
         // A rollback may follow any result.
         let _ = host.run_async::<D>(request.clone()).await;
         host.clear_cancel();
+        if host.rollback_ruled_out().is_some() {
+            return Ok(());
+        }
         for run in ["its undo handler", "a second run of its undo handler"] {
             let undone = host.run_async::<D>(request.clone().undo()).await;
             if let Some(leak) = self.find_leak(&host, &undone) {

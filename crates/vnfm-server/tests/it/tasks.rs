@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 use vnfm_core::lcm::OPERATIONS;
+use vnfm_core::ports::Change;
 
 const CLIENTS: usize = 16;
 
@@ -250,6 +251,35 @@ async fn fail_returns_the_occurrence_and_rollback_leaves_no_resources() {
         }
     }
     assert!(bench.world.calls.borrow().contains(&"release"));
+}
+
+#[tokio::test]
+async fn a_rollback_that_a_hook_ruled_out_has_no_link_and_is_refused() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    bench.world.held.send_replace(true);
+    bench.world.fails.store(true, SeqCst);
+    let instantiate = format!("{INSTANCES}/{id}/instantiate");
+    let accepted = bench.post(&instantiate, &bench.request_b().await).await;
+    let op_id = accepted.created_id();
+    bench.world.until("allocate").await;
+    let change = Change::RuleOutRollback {
+        op_id: op_id.clone(),
+        step: "instantiate_start".into(),
+    };
+    let store = bench.app.engine().store();
+    store.write(None, vec![change]).await.unwrap();
+    bench.world.held.send_replace(false);
+    let stopped = bench.ended(&op_id).await;
+    assert_eq!(stopped["operationState"], "FAILED_TEMP");
+    assert_eq!(links(&stopped), ["self", "vnfInstance", "retry", "fail"]);
+    let refused = bench
+        .post(&format!("{OPS}/{op_id}/rollback"), &Value::Null)
+        .await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    let detail = refused.body["detail"].as_str().unwrap();
+    assert!(detail.contains("`instantiate_start`"), "{detail}");
 }
 
 #[tokio::test]

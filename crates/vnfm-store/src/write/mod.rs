@@ -41,6 +41,7 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         Change::RemoveInstance { tenant, id } => Ok(instances::remove(tenant, id)),
         Change::AddOp(record) => ops::add(record, keys),
         Change::PutOp { record, from } => ops::put(record, *from, keys),
+        Change::RuleOutRollback { op_id, step } => Ok(ops::rule_out_rollback(op_id, step)),
         Change::Cancel { op_id, mode } => Ok(ops::cancel(op_id, *mode)),
         Change::Journal(row) => ops::journal(row, keys),
         Change::RecordOrderlyExit { process, op_id } => Ok(ops::left_in_order(
@@ -86,15 +87,16 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             seq,
             lost,
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
-        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
-        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
         other => shared_statements(other, keys),
     }
 }
 
-/// The statements of a change that concerns what is apart from instances: shared virtual links, retained volumes, schedules.
+/// The statements of a change that concerns what is apart from instances: host keys, shared virtual links, retained volumes,
+/// schedules.
 fn shared_statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Statement>> {
     match change {
+        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
+        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
         Change::AddLink(record) => links::add(record),
         Change::PutLink(record) => links::put(record),
         Change::RemoveLink { tenant, id } => Ok(links::remove(tenant, id)),
@@ -180,6 +182,7 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::RemoveInstance { .. } => "remove an instance",
         Change::AddOp(_) => "add an operation",
         Change::PutOp { .. } => "write an operation",
+        Change::RuleOutRollback { .. } => "rule out a rollback",
         Change::Cancel { .. } => "request a cancellation",
         Change::Journal(_) => "write the journal",
         Change::RecordOrderlyExit { .. } => "record an orderly shutdown",

@@ -51,16 +51,17 @@ pub(super) fn add(record: &OpRecord, keys: &SecretKeys) -> Done<Vec<Statement>> 
     Ok(next.into_iter().chain([take, add]).collect())
 }
 
-/// Updates an operation if its state is still `from`. In a state that is not driven, its lease and cancel request end; in
-/// a final state, its instance becomes free, the VIMs that the instance uses are recorded, and the operation's deployments,
-/// which nothing needs any more, are deleted.
+/// Updates an operation if its state is still `from`; a stored point of no return stays. In a state that is not driven, its
+/// lease and cancel request end; in a final state, its instance becomes free, the VIMs that the instance uses are recorded,
+/// and the operation's deployments, which nothing needs any more, are deleted.
 pub(super) fn put(
     record: &OpRecord,
     from: LcmOperationState,
     keys: &SecretKeys,
 ) -> Done<Vec<Statement>> {
     const PUT: &str = "
-        UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9,
+        UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8,
+            point_of_no_return = COALESCE(point_of_no_return, $9),
             before = CASE WHEN $6 = 0 THEN before END,
             target = CASE WHEN $6 = 0 THEN $10 END,
             owner = CASE WHEN $5 = 1 THEN owner END,
@@ -90,6 +91,15 @@ pub(super) fn put(
         statements.extend([lived(&op.vnf_instance_id), free]);
     }
     Ok(statements)
+}
+
+/// Records the step after which there is no rollback; the first one stays.
+pub(super) fn rule_out_rollback(op_id: &str, step: &str) -> Vec<Statement> {
+    const RULE_OUT: &str = "
+        UPDATE ops SET point_of_no_return = COALESCE(point_of_no_return, $2)
+        WHERE id = $1 AND state = 'PROCESSING'";
+    let rule_out = Statement::new(RULE_OUT).bind(op_id).bind(step);
+    vec![rule_out.or(unmet_condition(op_id, None))]
 }
 
 /// Requests a cancellation; a graceful one does not replace a forceful one.

@@ -42,6 +42,10 @@ fn of_instances_and_operations() -> Vec<Change> {
         },
         Change::AddOp(op("o", "i")),
         transition(&op("o", "i"), LcmOperationState::Completed),
+        Change::RuleOutRollback {
+            op_id: id(),
+            step: id(),
+        },
         Change::Cancel {
             op_id: id(),
             mode: CancelMode::Graceful,
@@ -188,6 +192,11 @@ fn conditions_that_decide_races_are_in_the_statement() {
     decides(&Change::PutVim(vim("v", "cloud")), "version = $3");
     let put = transition(&op("o", "i"), LcmOperationState::Completed);
     decides(&put, "AND state = $3");
+    let rule_out = Change::RuleOutRollback {
+        op_id: id(),
+        step: id(),
+    };
+    decides(&rule_out, "AND state = 'PROCESSING'");
     decides(&lives("i", Some("v"), None), "FROM retiring");
     decides(&retire("i", "o"), "FROM uses");
     decides(&remove_vim(), "NOT EXISTS");

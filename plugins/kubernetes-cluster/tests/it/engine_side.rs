@@ -174,7 +174,7 @@ impl EngineSide {
                 RealClock.sleep(Duration::from_secs_f64(seconds)).await;
                 Ok(json!({}))
             }
-            HookCall::Progress(..) | HookCall::Waiting(_) => {
+            HookCall::Progress(..) | HookCall::Waiting(_) | HookCall::Irreversible(_) => {
                 let message = format!("{service}: {request}");
                 self.messages.lock().unwrap().push(message);
                 Ok(json!({}))

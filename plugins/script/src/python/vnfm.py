@@ -109,6 +109,11 @@ def save_checkpoint(key, value):
     call("checkpoint.put", key=key, value=value)
 
 
+def rule_out_rollback(reason):
+    """Rules out a rollback of the operation; to be called before what cannot be undone."""
+    call("irreversible", reason=reason)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="vnfm", description="the VNFM's services for a hook")
     verbs = parser.add_subparsers(dest="verb", required=True)

@@ -33,6 +33,7 @@ pub(super) struct Host {
     package: Option<Package>,
     hosts: Hosts,
     state: Arc<RunState>,
+    is_undo: bool,
     fault: Fault,
     trace: Trace,
     calls: AtomicUsize,
@@ -44,7 +45,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(
         (inventory, package): (Inventory, Option<Package>),
-        state: Arc<RunState>,
+        (state, is_undo): (Arc<RunState>, bool),
         fault: Fault,
         trace: Trace,
     ) -> Self {
@@ -53,6 +54,7 @@ impl Host {
             package,
             hosts: Hosts::with_host_keys(state.clone(), Destinations::anywhere()),
             state,
+            is_undo,
             fault,
             trace,
             calls: AtomicUsize::new(0),
@@ -176,6 +178,10 @@ impl Host {
             HookCall::Remember(key, value) => {
                 self.state.save_checkpoint(key, value).map(|()| json!({}))
             }
+            HookCall::Irreversible(_) if self.is_undo => {
+                let what = "an undo cannot rule out the rollback that it is part of";
+                Err(wrong_call("irreversible", what))
+            }
             HookCall::Sleep(seconds) => {
                 SystemClock.sleep(Duration::from_secs_f64(seconds)).await;
                 Ok(json!({}))
@@ -193,7 +199,7 @@ impl Host {
                 let what = "a run outside of a VNFM stores no files";
                 Err(wrong_call(call.service(), what))
             }
-            // Progress and waiting: the trace line says it all.
+            // Progress, waiting, and no rollback any more: the trace line says it all.
             _ => Ok(json!({})),
         }
     }
@@ -307,6 +313,7 @@ impl Host {
             HookCall::Artifact(path) => path.clone(),
             HookCall::Progress(percent, message) => format!("{percent} %  {message}"),
             HookCall::Waiting(reason) => format!("for {reason}"),
+            HookCall::Irreversible(reason) => reason.clone(),
             HookCall::Recall(key) | HookCall::Remember(key, _) => key.clone(),
             HookCall::Sleep(seconds) => format!("{seconds} s"),
             _ => String::new(),

@@ -57,6 +57,7 @@ pub(super) async fn run(output: Output, args: &Run) -> Outcome<()> {
     };
     let trace = Trace::new(secrets.clone(), args.verbose);
     trace.message("request", &shown(&*plugin.driver, &request)?);
+    let state = (state, request.undo);
     let host = Arc::new(Host::new((inventory, package), state, fault, trace));
     let (name, begun) = (plugin.driver.id(), Instant::now());
     tell(&format!(
