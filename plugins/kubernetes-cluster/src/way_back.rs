@@ -84,8 +84,8 @@ pub(crate) async fn end(cx: &HookContext, reason: &str) -> Result<(), DriverErro
 ///
 /// # Errors
 ///
-/// `upgrade-irreversible` once another node has begun, or everything is complete; if something that an attempt has started still runs; `drain-blocked` and
-/// `bare-pods` if the node has its new kubelet, and pods cannot leave it.
+/// `upgrade-irreversible` once another node has begun, or everything is complete; if something that an attempt has started still
+/// runs; `drain-blocked` and `bare-pods` if the node has its new kubelet, and pods cannot leave it.
 pub(crate) async fn undo(
     cx: &HookContext,
     plan: &mut Plan,
