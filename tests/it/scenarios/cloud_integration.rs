@@ -33,7 +33,16 @@ fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
         }),
         "no host keeps the login in a file"
     );
-    testbed.terminate_and_delete(VNF_A);
+    // A termination does not pass over a login that it cannot see.
+    sim.arm(&json!({"call": "keystone.credential_list", "fault": {"status": 403}}));
+    let op = testbed.terminate(VNF_A);
+    let stopped = testbed.wait_for_state(&op, "FAILED_TEMP");
+    testbed.assert_explains(&op, &stopped["error"], &["application credentials"]);
+    assert_eq!(sim.calls("heat.stack_delete", "").len(), 0);
+    let retried = testbed.server.run(&["op", "retry", &op]);
+    assert_eq!(retried.code, 0, "{retried:?}");
+    testbed.wait_for_state(&op, "COMPLETED");
+    testbed.server.ctl(&["vnf", "delete", VNF_A]);
     assert_eq!(sim.calls("keystone.credential_delete", "").len(), 1);
     testbed.finish();
     sim.assert_clean();
