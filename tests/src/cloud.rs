@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Resources in the inventory: kind, service, path, and key in the response.
+/// Resources in the inventory: kind, service, path, and key in the response. A cloud without the service has none.
 const KINDS: &[(&str, &str, &str, &str)] = &[
     ("stack", "orchestration", "/stacks", "stacks"),
     ("server", "compute", "/servers", "servers"),
@@ -24,7 +24,20 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("image", "image", "/v2/images", "images"),
     ("volume", "volumev3", "/volumes", "volumes"),
     ("volume snapshot", "volumev3", "/snapshots", "snapshots"),
+    ("router", "network", "/v2.0/routers", "routers"),
+    FLOATING_IPS,
+    LOAD_BALANCERS,
 ];
+const FLOATING_IPS: (&str, &str, &str, &str) =
+    ("floating IP", "network", "/v2.0/floatingips", "floatingips");
+const LOAD_BALANCERS: (&str, &str, &str, &str) = (
+    "load balancer",
+    "load-balancer",
+    "/v2.0/lbaas/loadbalancers",
+    "loadbalancers",
+);
+/// The kind of logins of programs inside VNFs; a user sees its own.
+const LOGIN: &str = "application credential";
 
 /// A session with an OpenStack cloud.
 #[derive(Debug)]
@@ -32,6 +45,7 @@ pub struct Cloud {
     token: String,
     catalog: Value,
     identity: String,
+    user: String,
 }
 
 impl Cloud {
@@ -60,11 +74,12 @@ impl Cloud {
             .to_str()
             .unwrap()
             .to_owned();
-        let catalog = answer.body_mut().read_json::<Value>().unwrap()["token"]["catalog"].clone();
+        let body = answer.body_mut().read_json::<Value>().unwrap();
         Self {
             token,
-            catalog,
+            catalog: body["token"]["catalog"].clone(),
             identity,
+            user: body["token"]["user"]["id"].as_str().unwrap().to_owned(),
         }
     }
 
@@ -199,6 +214,9 @@ impl Cloud {
     pub fn inventory(&self, hosts: &Path) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for (kind, service, path, key) in KINDS {
+            if !self.has(service) {
+                continue;
+            }
             for item in self.list(service, path, key) {
                 // Deleted; Heat lists it for another moment.
                 if item["stack_status"] == "DELETE_COMPLETE" {
@@ -209,11 +227,11 @@ impl Cloud {
                 } else {
                     &item
                 };
-                let name = item["stack_name"].as_str().or(item["name"].as_str());
-                let id = item["id"].as_str().unwrap_or_default();
-                found.insert(format!("{kind} {} {id}", name.unwrap_or_default()));
+                found.insert(line(kind, item));
             }
         }
+        let logins = self.logins();
+        found.extend(logins.iter().map(|login| line(LOGIN, login)));
         let folders = std::fs::read_dir(hosts).into_iter().flatten().flatten();
         let disks = folders.filter(|folder| folder.path().join("console.log").is_file());
         found.extend(disks.map(|host| format!("host {}", host.file_name().to_string_lossy())));
@@ -230,6 +248,49 @@ impl Cloud {
         }
     }
 
+    /// Requests the deletion of what is not in `before` and need not be in a stack: what programs inside VNFs created, and
+    /// their logins. What is busy stays, so that a caller who waits for the end repeats this.
+    pub fn delete_loose(&self, before: &BTreeSet<String>) {
+        for login in self.logins() {
+            if !before.contains(&line(LOGIN, &login)) {
+                let id = login["id"].as_str().unwrap();
+                self.request_deletion(&format!("{}/{id}", self.login_url()));
+            }
+        }
+        for ((kind, service, path, key), query) in
+            [(FLOATING_IPS, ""), (LOAD_BALANCERS, "?cascade=true")]
+        {
+            if !self.has(service) {
+                continue;
+            }
+            for item in self.list(service, path, key) {
+                if !before.contains(&line(kind, &item)) {
+                    let id = item["id"].as_str().unwrap();
+                    self.request_deletion(&format!("{}{path}/{id}{query}", self.at(service)));
+                }
+            }
+        }
+    }
+
+    fn request_deletion(&self, url: &str) {
+        let call = ureq::delete(url).header("X-Auth-Token", &self.token);
+        let _ = call.call(); // busy, or deleted by someone else
+    }
+
+    /// The application credentials of this user.
+    fn logins(&self) -> Vec<Value> {
+        let mut answer = self.ask("GET", &self.login_url(), "");
+        let body = answer.body_mut().read_json::<Value>().unwrap();
+        body["application_credentials"].as_array().unwrap().clone()
+    }
+
+    fn login_url(&self) -> String {
+        format!(
+            "{}/users/{}/application_credentials",
+            self.identity, self.user
+        )
+    }
+
     fn at(&self, service: &str) -> &str {
         let entries = self.catalog.as_array().unwrap();
         let entry = entries
@@ -243,4 +304,12 @@ impl Cloud {
             .unwrap();
         public["url"].as_str().unwrap()
     }
+}
+
+/// A resource in the inventory.
+fn line(kind: &str, item: &Value) -> String {
+    let name = ["stack_name", "name", "floating_ip_address"];
+    let name = name.iter().find_map(|member| item[member].as_str());
+    let id = item["id"].as_str().unwrap_or_default();
+    format!("{kind} {} {id}", name.unwrap_or_default())
 }

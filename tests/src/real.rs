@@ -56,8 +56,10 @@ impl Real {
         let left = self.new_resources();
         if !left.is_empty() {
             println!("a killed test left {left:#?}");
+            self.cloud().delete_loose(&self.before);
             self.cloud().delete_stacks(&self.before);
             until("the leftovers are deleted", Duration::from_mins(3), || {
+                self.cloud().delete_loose(&self.before);
                 self.new_resources().is_empty().then_some(())
             });
         }
@@ -101,9 +103,10 @@ impl Real {
 }
 
 impl Drop for Real {
-    /// Deletes the stacks of a failed scenario.
+    /// Deletes the stacks of a failed scenario, and what was created outside of them.
     fn drop(&mut self) {
         if std::thread::panicking() {
+            self.cloud().delete_loose(&self.before);
             self.cloud().delete_stacks(&self.before);
         }
         self.list.remove();

@@ -7,20 +7,23 @@
 //! revoke   the instance's ── delete each, with its access rules ── what they created (leftovers)
 //! ```
 //! The name has the instance, the description the installation. A credential belongs to the VIM's user, and Keystone shows it
-//! only to that user: revoke before the VIM gets another user.
+//! only to that user: revoke before the VIM gets another user. An instance that has logins is not released where Keystone does
+//! not list them: they would stay valid.
 
 use crate::access::Access;
 use crate::driver::OpenStack;
-use crate::errors::{CREDENTIAL_FOREIGN, FORBIDDEN};
+use crate::errors::{CREDENTIAL_FOREIGN, CREDENTIALS_HIDDEN, FORBIDDEN, refusal};
 use crate::heat::{installation_tag, member, stack_name};
 use crate::http_call::{Call, encoded};
 use crate::keystone_login::{Cloud, Service, Session};
 use crate::leftovers;
+use crate::stacks::Programs;
 use async_trait::async_trait;
 use jiff::civil::DateTime;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use vnfm_core::Deployment;
 use vnfm_core::ports::{
     AccessRule, Credential, CredentialRequest, Credentials, HookSecret, OwnedResource, PortError,
     VimCall,
@@ -73,6 +76,10 @@ struct AccessRuleText {
 
 #[async_trait]
 impl Credentials for OpenStack {
+    async fn check_revocable(&self, cx: &VimCall<'_>) -> Result<(), PortError> {
+        all(&self.cloud(cx)).await.map(drop)
+    }
+
     async fn create_credential(
         &self,
         cx: &VimCall<'_>,
@@ -105,7 +112,7 @@ impl Credentials for OpenStack {
 
     async fn revoke_credentials(&self, cx: &VimCall<'_>, kept: &[&str]) -> Result<(), PortError> {
         let cloud = &self.cloud(cx);
-        revoke(cx, cloud, kept).await?;
+        revoke(cx, cloud, all(cloud).await?, kept).await?;
         if kept.is_empty() {
             leftovers::remove(cx, cloud).await?;
         }
@@ -113,16 +120,42 @@ impl Credentials for OpenStack {
     }
 }
 
-/// Revokes the credentials of the instance, except those named in `kept`; returns whether there were any.
-pub(crate) async fn revoke(
+/// Revokes the credentials of an instance; returns whether it has, or had, any.
+///
+/// # Errors
+///
+/// `openstack.credentials-hidden` if it is known to have some and Keystone refuses to list them. Without any, a cloud that
+/// lists none is as good as one that has none.
+pub(crate) async fn revoke_all(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
+    deployment: &Deployment,
+) -> Result<Programs, PortError> {
+    let has_known = !deployment.credentials.is_empty();
+    let listed = if has_known {
+        all(cloud).await?
+    } else {
+        visible(cloud).await?
+    };
+    let found = revoke(cx, cloud, listed, &[]).await?;
+    Ok(if found || has_known {
+        Programs::HadLogin
+    } else {
+        Programs::HadNoLogin
+    })
+}
+
+/// Revokes those of the instance among `listed`, except those named in `kept`; returns whether there were any.
+async fn revoke(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    listed: Vec<Found>,
     kept: &[&str],
 ) -> Result<bool, PortError> {
     let prefix = prefix(&cx.ownership.instance_id);
     let description = installation_tag(&cx.ownership.installation_id);
     let mut found = false;
-    for one in all(cloud).await? {
+    for one in listed {
         let own = one.name.strip_prefix(&prefix);
         let is_ours = one.description.as_deref() == Some(&description);
         if own.is_some_and(|own| is_ours && !kept.contains(&own)) {
@@ -141,7 +174,7 @@ pub(crate) async fn owned(
     installation: &str,
 ) -> Result<Vec<OwnedResource>, PortError> {
     let ours = installation_tag(installation);
-    let mut found = all(cloud).await?;
+    let mut found = visible(cloud).await?;
     found.retain(|one| one.description.as_deref() == Some(&ours));
     let resource = |one: Found| OwnedResource {
         kind: KIND.to_owned(),
@@ -193,7 +226,7 @@ fn of_user(session: &Session, collection: &str) -> String {
     format!("/users/{}/{collection}", encoded(&session.user))
 }
 
-/// All application credentials of the VIM's user; none if Keystone does not show them to this login.
+/// All application credentials of the VIM's user; `openstack.credentials-hidden` if Keystone refuses to list them.
 async fn all(cloud: &Cloud<'_>) -> Result<Vec<Found>, PortError> {
     let (session, _) = cloud.session().await?;
     let action = "list application credentials";
@@ -201,9 +234,19 @@ async fn all(cloud: &Cloud<'_>) -> Result<Vec<Found>, PortError> {
     let call = Call::get(path, action).accepting(&[403, 404]);
     let reply = cloud.send(Service::Identity, &call).await?;
     if !(200..300).contains(&reply.status) {
-        return Ok(Vec::new());
+        let detail = refusal(action, &reply).detail().to_owned();
+        let hidden = PortError::new(&CREDENTIALS_HIDDEN, action, detail);
+        return Err(hidden.request(reply.request_id));
     }
     member(reply, "application_credentials", action)
+}
+
+/// As [`all`]; none if Keystone refuses to list them.
+async fn visible(cloud: &Cloud<'_>) -> Result<Vec<Found>, PortError> {
+    match all(cloud).await {
+        Err(error) if error.code() == &CREDENTIALS_HIDDEN => Ok(Vec::new()),
+        found => found,
+    }
 }
 
 async fn create(

@@ -246,13 +246,11 @@ impl InfraDriver for OpenStack {
     ) -> Result<(), PortError> {
         let cloud = self.cloud(cx);
         let name = stack_name(&cx.ownership.instance_id);
-        let had_credentials = application_credentials::revoke(cx, &cloud, &[]).await?;
-        let programs = if had_credentials || !allocation.deployment.credentials.is_empty() {
+        let deployment = &allocation.deployment;
+        let programs = application_credentials::revoke_all(cx, &cloud, deployment).await?;
+        if programs == Programs::HadLogin {
             leftovers::remove(cx, &cloud).await?;
-            Programs::HadLogin
-        } else {
-            Programs::HadNoLogin
-        };
+        }
         match heat::find(&cloud, &name).await? {
             None => {}
             Some(stack) if stack.belongs_to(&cx.ownership.installation_id) => {

@@ -258,12 +258,17 @@ pub(crate) const APPLICATION_CREDENTIAL: Code = code(
     "Heat cannot create stacks with this application credential: it needs a trust, which Keystone does not let one create",
     "register the VIM with user name and password (`vnfmctl vim update`)",
 );
-
 pub(crate) const CREDENTIAL_FOREIGN: Code = code(
     "openstack.credential-foreign",
     Refused,
     "an application credential has the name of ours but not our description; it was not touched",
     "find out who owns it, then delete it (`openstack application credential delete`) and retry",
+);
+pub(crate) const CREDENTIALS_HIDDEN: Code = code(
+    "openstack.credentials-hidden",
+    Refused,
+    "Keystone does not list the application credentials of the VIM's user, so that logins of programs inside the VNF cannot be found and revoked; nothing was created or deleted",
+    "let the VIM's user list them (`identity:list_application_credentials`), or register the VIM with the user who created them (`vnfmctl vim update`), then retry",
 );
 pub(crate) const LEFTOVERS: Code = code(
     "openstack.leftovers",
@@ -271,14 +276,12 @@ pub(crate) const LEFTOVERS: Code = code(
     "what programs inside the VNF created on the cloud is not deleted yet",
     "look at the resource that the message names; a retry continues",
 );
-
 pub(crate) const NO_KEY: Code = code(
     "barbican.no-key",
     Refused,
     "Barbican does not have the key that seals the secrets of this database, or does not show it to this user",
     "log in as the user and to the project that it was kept with, or bring back a database that was sealed with another key",
 );
-
 pub(crate) const POLICY: Code = code(
     "openstack.policy",
     Refused,
@@ -302,6 +305,7 @@ pub const CODES: &[&Code] = &[
     &UNEXPECTED,
     &CONNECTION,
     &CREDENTIAL_FOREIGN,
+    &CREDENTIALS_HIDDEN,
     &LEFTOVERS,
     &REQUEST,
     &PACKAGE,
@@ -396,6 +400,7 @@ pub(crate) fn message(reply: &Reply) -> String {
         .or_else(|| body.pointer("/NeutronError/message").and_then(text))
         .or_else(|| body.get("message").and_then(text))
         .or_else(|| body.get("explanation").and_then(text))
+        .or_else(|| body.get("faultstring").and_then(text))
         .or_else(|| body.get("description").and_then(text))
         .or_else(|| {
             body.as_object()?

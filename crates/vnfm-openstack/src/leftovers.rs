@@ -8,6 +8,9 @@
 //! ```
 //! Ours is what has the instance's tag (Kuryr: `resource_tags`), or that tag as the name of its cluster
 //! (cloud-provider-openstack, Cinder CSI: `--cluster-name`).
+//!
+//! A load balancer that a user supplied to a Service stays: cloud-provider-openstack only adds a tag, listeners and pools to it,
+//! which go. So does a floating IP that a user attached to a load balancer of the cluster.
 
 use crate::errors::LEFTOVERS;
 use crate::heat::{member, stack_name};
@@ -23,6 +26,9 @@ use vnfm_core::ports::{PortError, VimCall, Waited};
 /// Metadata member in which Cinder CSI notes the name of its cluster.
 const CSI_CLUSTER: &str = "cinder.csi.openstack.org/cluster";
 
+/// The description of each floating IP of Kuryr, which only logs it when it cannot tag one.
+const KURYR_ADDRESS: &str = "kuryr_lb";
+
 /// A resource of Neutron, Octavia or Cinder.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -36,24 +42,72 @@ struct Found {
     vip_port_id: Option<String>,
     device_owner: String,
     device_id: String,
+    /// Of a listener or pool.
+    loadbalancers: Vec<Reference>,
+    /// Those of a load balancer, or those that send to a pool.
+    listeners: Vec<Reference>,
+}
+
+/// How Octavia names related resources.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Reference {
+    id: String,
+}
+
+/// With what cloud-provider-openstack begins the names of what it creates for Services, and its tags.
+fn service_prefix(tag: &str) -> String {
+    format!("kube_service_{tag}_")
 }
 
 impl Found {
     /// Whether the cluster `tag` created it, as its tags, name or description tell.
     fn is_of(&self, tag: &str) -> bool {
         let (name, description) = (self.name.as_deref(), self.description.as_deref());
-        let prefix = format!("kube_service_{tag}_");
+        let prefix = service_prefix(tag);
         let suffix = format!(" cluster {tag}");
-        self.tags
-            .iter()
-            .any(|one| one == tag || one.starts_with(&prefix))
+        self.tags.iter().any(|one| one == tag)
             || name.is_some_and(|name| name.starts_with(&prefix))
             || description.is_some_and(|text| text.ends_with(&suffix))
             || self.metadata.get(CSI_CLUSTER).is_some_and(|one| one == tag)
     }
-}
 
-impl Found {
+    /// Whether a tag names a Service of the cluster `tag`, which uses it and need not have created it.
+    fn has_service_tag(&self, tag: &str) -> bool {
+        let prefix = service_prefix(tag);
+        self.tags.iter().any(|one| one.starts_with(&prefix))
+    }
+
+    /// Whether it is the listener or pool of a Service of the cluster `tag`, as its tags or its name tell.
+    fn is_for_service(&self, tag: &str) -> bool {
+        let prefix = service_prefix(tag);
+        let name = self.name.as_deref().unwrap_or_default();
+        let rest = name
+            .strip_prefix("listener_")
+            .or_else(|| name.strip_prefix("pool_"));
+        let service = rest.and_then(|rest| {
+            let (index, service) = rest.split_once('_')?;
+            index.parse::<u32>().is_ok().then_some(service)
+        });
+        self.has_service_tag(tag) || service.is_some_and(|one| one.starts_with(&prefix))
+    }
+
+    /// Whether these listeners, and no others, send to this pool.
+    fn serves_only(&self, listeners: &[Self]) -> bool {
+        let is_theirs = |one: &Reference| listeners.iter().any(|other| other.id == one.id);
+        !self.listeners.is_empty() && self.listeners.iter().all(is_theirs)
+    }
+
+    /// Whether Kuryr created this floating IP for one of its load balancers among `balancers`.
+    fn is_of_kuryr(&self, tag: &str, balancers: &[Self]) -> bool {
+        let port = self.port_id.as_ref();
+        let is_served = |one: &Self| {
+            let is_kuryrs = one.tags.iter().any(|own| own == tag);
+            is_kuryrs && port.is_some() && one.vip_port_id.as_ref() == port
+        };
+        self.description.as_deref() == Some(KURYR_ADDRESS) && balancers.iter().any(is_served)
+    }
+
     /// Whether a service of the cloud has created this port, and deletes it itself.
     fn is_of_a_service(&self) -> bool {
         let owner = self.device_owner.to_ascii_lowercase();
@@ -86,6 +140,18 @@ const LOAD_BALANCERS: Kind = Kind {
     path: "lbaas/loadbalancers",
     list: "loadbalancers",
     name: "load balancer",
+};
+const LISTENERS: Kind = Kind {
+    path: "lbaas/listeners",
+    list: "listeners",
+    name: "listener",
+    ..LOAD_BALANCERS
+};
+const POOLS: Kind = Kind {
+    path: "lbaas/pools",
+    list: "pools",
+    name: "pool",
+    ..LOAD_BALANCERS
 };
 const VOLUMES: Kind = Kind {
     service: Service::Volume,
@@ -156,13 +222,11 @@ async fn until_gone<Pass: Future<Output = Result<Option<String>, PortError>> + S
 
 /// Requests the deletion of what is there; returns what that was.
 async fn remove_once(cloud: &Cloud<'_>, tag: &str) -> Result<Option<String>, PortError> {
-    let balancers = ours(cloud, LOAD_BALANCERS, tag).await?;
+    let found = all(cloud, LOAD_BALANCERS, "").await?;
+    let (balancers, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.is_of(tag));
+    let supplied = leave_supplied(cloud, tag, others).await?;
     let mut addresses = all(cloud, FLOATING_IPS, "").await?;
-    addresses.retain(|address| {
-        let port = address.port_id.as_ref();
-        let has_vip = |one: &Found| port.is_some() && one.vip_port_id.as_ref() == port;
-        address.is_of(tag) || balancers.iter().any(has_vip)
-    });
+    addresses.retain(|one| one.is_of(tag) || one.is_of_kuryr(tag, &balancers));
     delete_all(cloud, FLOATING_IPS, &addresses).await?;
     delete_all(cloud, LOAD_BALANCERS, &balancers).await?;
     let networks = tagged(cloud, NETWORKS, tag).await?;
@@ -182,9 +246,63 @@ async fn remove_once(cloud: &Cloud<'_>, tag: &str) -> Result<Option<String>, Por
         (PORTS, &ports),
         (GROUPS, &groups),
     ];
-    Ok(left
+    let left = left
         .into_iter()
-        .find_map(|(kind, found)| named(kind, found)))
+        .find_map(|(kind, found)| named(kind, found));
+    Ok(left.or(supplied))
+}
+
+/// Removes what the cluster has on load balancers that it did not create: pools, listeners, and at last the tags by which the
+/// next pass finds these. Returns what of that was there.
+async fn leave_supplied(
+    cloud: &Cloud<'_>,
+    tag: &str,
+    mut balancers: Vec<Found>,
+) -> Result<Option<String>, PortError> {
+    balancers.retain(|one| one.has_service_tag(tag));
+    if balancers.is_empty() {
+        return Ok(None);
+    }
+    let is_there = |part: &Found| {
+        let is_one = |at: &Reference| balancers.iter().any(|one| one.id == at.id);
+        part.loadbalancers.iter().any(is_one)
+    };
+    let mut listeners = all(cloud, LISTENERS, "").await?;
+    listeners.retain(|one| is_there(one) && one.is_for_service(tag));
+    let mut pools = all(cloud, POOLS, "").await?;
+    pools.retain(|one| is_there(one) && (one.is_for_service(tag) || one.serves_only(&listeners)));
+    // A pool with the name of the load balancer is known by its listener, which stays until then.
+    for (kind, parts) in [(POOLS, &pools), (LISTENERS, &listeners)] {
+        if !parts.is_empty() {
+            delete_all(cloud, kind, parts).await?;
+            return Ok(named(kind, parts));
+        }
+    }
+    for one in &balancers {
+        remove_service_tags(cloud, tag, one).await?;
+    }
+    let left = named(LOAD_BALANCERS, &balancers);
+    Ok(left.map(|left| format!("the cluster's tag on {left}")))
+}
+
+/// Requests it; a load balancer that is busy is tried again by the next pass.
+async fn remove_service_tags(
+    cloud: &Cloud<'_>,
+    tag: &str,
+    balancer: &Found,
+) -> Result<(), PortError> {
+    let prefix = service_prefix(tag);
+    let others = balancer.tags.iter();
+    let others: Vec<&String> = others.filter(|one| !one.starts_with(&prefix)).collect();
+    let at = format!("/{}/{}", LOAD_BALANCERS.path, encoded(&balancer.id));
+    let body = json!({"loadbalancer": {"tags": others}});
+    let action = format!(
+        "remove the cluster's tag from load balancer `{}`",
+        balancer.id
+    );
+    let call = Call::put_json(at, body, action).accepting(&[404, 409]);
+    cloud.send(LOAD_BALANCERS.service, &call).await?;
+    Ok(())
 }
 
 async fn remove_volumes_once(cloud: &Cloud<'_>, tag: &str) -> Result<Option<String>, PortError> {
@@ -249,7 +367,7 @@ async fn all(cloud: &Cloud<'_>, kind: Kind, query: &str) -> Result<Vec<Found>, P
 async fn delete_all(cloud: &Cloud<'_>, kind: Kind, found: &[Found]) -> Result<(), PortError> {
     for one in found {
         let action = format!("delete {} `{}`", kind.name, one.id);
-        let cascade = if kind.service == Service::LoadBalancer {
+        let cascade = if kind.path == LOAD_BALANCERS.path {
             "?cascade=true"
         } else {
             ""
@@ -280,7 +398,7 @@ fn named(kind: Kind, found: &[Found]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::Found;
-    use serde_json::{from_value, json};
+    use serde_json::{Value, from_value, json};
 
     #[test]
     fn what_the_cluster_created_is_found_by_tag_name_description_or_metadata() {
@@ -288,9 +406,6 @@ mod tests {
         assert!(is_ours(json!({"id": "a", "tags": ["vnf-1"]})));
         assert!(is_ours(
             json!({"id": "a", "name": "kube_service_vnf-1_default_web"})
-        ));
-        assert!(is_ours(
-            json!({"id": "a", "tags": ["kube_service_vnf-1_default_web"]})
         ));
         let text = "Floating IP for Kubernetes external service default/web from cluster vnf-1";
         assert!(is_ours(json!({"id": "a", "description": text})));
@@ -300,8 +415,46 @@ mod tests {
             json!({"id": "a", "name": "kube_service_vnf-12_default_web"}),
             json!({"id": "a", "tags": ["vnf-12"], "name": null, "description": "of cluster vnf-12"}),
             json!({"id": "vnf-1", "name": "vnf-1"}),
+            json!({"id": "a", "name": "mine", "tags": ["kube_service_vnf-1_default_web"]}),
         ] {
             assert!(!is_ours(other.clone()), "{other}");
         }
+    }
+
+    #[test]
+    fn a_listener_or_pool_of_a_service_is_known_by_tag_name_or_listener() {
+        let found = |found| from_value::<Found>(found).unwrap();
+        let is_ours = |one| found(one).is_for_service("vnf-1");
+        let service = "kube_service_vnf-1_default_web";
+        assert!(is_ours(json!({"id": "a", "name": "x", "tags": [service]})));
+        for kind in ["listener", "pool"] {
+            assert!(is_ours(json!({"name": format!("{kind}_10_{service}")})));
+            assert!(!is_ours(
+                json!({"name": format!("{kind}_0_kube_service_vnf-12_a_b")})
+            ));
+            assert!(!is_ours(json!({"name": format!("{kind}_{service}")})));
+        }
+        let ours = [found(json!({"id": "a", "tags": [service]}))];
+        let pool = |listeners: Value| {
+            found(json!({"id": "p", "name": "pool_0_mine", "listeners": listeners}))
+        };
+        assert!(pool(json!([{"id": "a"}])).serves_only(&ours));
+        assert!(!pool(json!([{"id": "a"}, {"id": "b"}])).serves_only(&ours));
+        assert!(!pool(json!([])).serves_only(&ours));
+    }
+
+    #[test]
+    fn a_floating_ip_of_kuryr_is_known_without_its_tag_but_not_one_of_a_user() {
+        let found = |found| from_value::<Found>(found).unwrap();
+        let kuryrs = [found(
+            json!({"id": "a", "tags": ["vnf-1"], "vip_port_id": "p"}),
+        )];
+        let address = |text: &str, port: Value| {
+            found(json!({"id": "f", "description": text, "port_id": port}))
+        };
+        assert!(address("kuryr_lb", json!("p")).is_of_kuryr("vnf-1", &kuryrs));
+        assert!(!address("", json!("p")).is_of_kuryr("vnf-1", &kuryrs));
+        assert!(!address("kuryr_lb", json!("q")).is_of_kuryr("vnf-1", &kuryrs));
+        assert!(!address("kuryr_lb", json!(null)).is_of_kuryr("vnf-1", &kuryrs));
     }
 }

@@ -1,6 +1,9 @@
 //! A cluster that uses its cloud: the stack's outputs reach the hook, and the cloud controller manager has a login of its own.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
+use vnfm_tests::cloud::Cloud;
 use vnfm_tests::testbed::VNF_A;
 
 use super::testbed;
@@ -10,6 +13,8 @@ const SAMPLE: &str = "vnf-a-cloud-integration";
 #[test]
 fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
     let (sim, testbed) = testbed(&[], "info");
+    let inventory = || Cloud::login(&sim.clouds()).inventory(Path::new("/nowhere"));
+    let before = inventory();
     let (_, request) = testbed.create_a(SAMPLE);
     let request = request.to_string().replace("@LB_PROVIDER@", "amphora");
     let mut request: Value = serde_json::from_str(&request).unwrap();
@@ -26,6 +31,9 @@ fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
     );
     assert_eq!(sim.calls("keystone.credential_create", "").len(), 1);
     assert_eq!(sim.calls("keystone.credential_delete", "").len(), 0);
+    // The check of the real scenarios for leaks sees the login.
+    let mut new = inventory().into_iter().filter(|one| !before.contains(one));
+    assert!(new.any(|one| one.starts_with("application credential vnf-")));
     assert!(
         sim.files().iter().all(|(_, path, text)| {
             !String::from_utf8_lossy(text).contains("application-credential-secret")
@@ -33,8 +41,18 @@ fn a_cluster_has_a_login_to_the_cloud_as_long_as_it_exists() {
         }),
         "no host keeps the login in a file"
     );
-    testbed.terminate_and_delete(VNF_A);
+    // A termination does not pass over a login that it cannot see.
+    sim.arm(&json!({"call": "keystone.credential_list", "fault": {"status": 403}}));
+    let op = testbed.terminate(VNF_A);
+    let stopped = testbed.wait_for_state(&op, "FAILED_TEMP");
+    testbed.assert_explains(&op, &stopped["error"], &["application credentials"]);
+    assert_eq!(sim.calls("heat.stack_delete", "").len(), 0);
+    let retried = testbed.server.run(&["op", "retry", &op]);
+    assert_eq!(retried.code, 0, "{retried:?}");
+    testbed.wait_for_state(&op, "COMPLETED");
+    testbed.server.ctl(&["vnf", "delete", VNF_A]);
     assert_eq!(sim.calls("keystone.credential_delete", "").len(), 1);
     testbed.finish();
+    assert_eq!(inventory(), before);
     sim.assert_clean();
 }

@@ -92,6 +92,7 @@ impl Host {
             let kind = self.infra.vim_types()[0];
             return Err(refused(format!("the driver of `{kind}` creates none")));
         };
+        driver.check_revocable(&self.vim_call()).await?;
         let secret = self.secret_of(&wanted.name).await?;
         let mut hidden = Redactor::default();
         hidden.add(&json!(secret.reveal()));

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | a login allows no more than was requested, and never more than that of the VIM | yes |
 //! | `create_credential` is idempotent: it adopts a login of that name if the secret fits it, and replaces it otherwise | yes |
+//! | `check_revocable` refuses what could not be found and revoked later; nothing is created | yes |
 //! | a login bears the instance and the installation; one that does not is never touched | yes |
 //! | `revoke_credentials` also deletes what the revoked logins created outside of the instance's template | yes |
 //! | `release` revokes all of the instance, before it deletes anything | yes |
@@ -18,6 +19,16 @@ pub use vnfm_plugin_messages::{AccessRule, Credential, CredentialRequest, Secret
 /// Creates and revokes logins for programs inside a VNF.
 #[async_trait]
 pub trait Credentials: Send + Sync {
+    /// Checks that a login that is created now can be found and revoked later. The engine calls it before it journals the
+    /// login, so that a refusal leaves nothing to undo.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the VIM would hide the login from its user.
+    async fn check_revocable(&self, _cx: &VimCall<'_>) -> Result<(), PortError> {
+        Ok(())
+    }
+
     /// Creates the login with this secret. The engine has journaled the secret, so that a repetition finds its own login.
     ///
     /// # Errors
@@ -35,6 +46,6 @@ pub trait Credentials: Send + Sync {
     ///
     /// # Errors
     ///
-    /// With the VIM's message; calling again continues.
+    /// With the VIM's message; calling again continues. `Refused` if the VIM does not show the logins: they may still be valid.
     async fn revoke_credentials(&self, cx: &VimCall<'_>, kept: &[&str]) -> Result<(), PortError>;
 }

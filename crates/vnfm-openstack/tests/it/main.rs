@@ -1,6 +1,10 @@
 //! The driver against a simulated cloud; `tests/live` runs the same scenarios on a real one.
 
 #[cfg(test)]
+mod balancer_scenarios;
+#[cfg(test)]
+mod balancers;
+#[cfg(test)]
 mod barbican;
 #[cfg(test)]
 mod cloud_user;

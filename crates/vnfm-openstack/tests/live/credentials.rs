@@ -1,6 +1,8 @@
 //! Logins for programs inside an instance on a real cloud, and the removal of what such programs created there.
 
-use crate::bed::bed;
+use crate::balancer_scenarios;
+use crate::bed::{bed, connection};
+use crate::cloud_user::CloudUser;
 use crate::credential_scenarios::{self, SECRET, create, credentials, wanted};
 use crate::support::{OneVdu, TestBed};
 use jiff::{SignedDuration, Timestamp};
@@ -47,13 +49,7 @@ async fn what_a_cluster_created_goes_with_its_instance() {
     let Some(bed) = bed() else { return };
     let made = create(&bed, &wanted(), SECRET).await.unwrap();
     let inside = Inside::credential(&made).await;
-    if !inside.has("load-balancer") {
-        let why = "the cloud has no Octavia; OPENSTACK_OCTAVIA=1 starts one with it";
-        assert!(
-            std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
-            "{why}"
-        );
-        eprintln!("skipped: {why}");
+    if !has_octavia(&inside) {
         return;
     }
     let router = cluster_resources(&bed, &inside, &made.tag).await;
@@ -84,11 +80,7 @@ async fn what_a_cluster_created_goes_with_its_instance() {
         ),
         ("network", format!("/v2.0/networks?tags={tag}"), "networks"),
         ("network", format!("/v2.0/ports?tags={tag}"), "ports"),
-        (
-            "network",
-            format!("/v2.0/floatingips?description=lb-{tag}"),
-            "floatingips",
-        ),
+        ("network", "/v2.0/floatingips".to_owned(), "floatingips"),
         (
             "network",
             format!("/v2.0/security-groups?name=lb-{tag}"),
@@ -105,6 +97,37 @@ async fn what_a_cluster_created_goes_with_its_instance() {
             .collect();
         assert!(ours.is_empty(), "{list}: {ours:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_balancer_that_a_user_supplied_stays() {
+    let (Some(bed), Some(info)) = (bed(), connection()) else {
+        return;
+    };
+    let made = create(&bed, &wanted(), SECRET).await.unwrap();
+    if !has_octavia(&Inside::credential(&made).await) {
+        credentials(&bed)
+            .revoke_credentials(&bed.call(), &[])
+            .await
+            .unwrap();
+        return;
+    }
+    let user = CloudUser::log_in(&info, None).await;
+    balancer_scenarios::what_a_user_supplied_stays(&bed, &user, "nfvtest").await;
+}
+
+/// Prints why and returns `false` if the cloud has none.
+fn has_octavia(inside: &Inside) -> bool {
+    let has = inside.has("load-balancer");
+    if !has {
+        let why = "the cloud has no Octavia; OPENSTACK_OCTAVIA=1 starts one with it";
+        assert!(
+            std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+            "{why}"
+        );
+        eprintln!("skipped: {why}");
+    }
+    has
 }
 
 /// Creates them as the cluster would; returns the router, which belongs to the stack.
@@ -150,8 +173,10 @@ async fn cluster_resources(bed: &TestBed, inside: &Inside, tag: &str) -> String 
         assert!(Timestamp::now() < inside.deadline, "{shown}");
         bed.clock.sleep(Duration::from_millis(200)).await;
     };
+    let text =
+        format!("Floating IP for Kubernetes external service default/web from cluster {tag}");
     let body = json!({"floatingip": {
-        "floating_network_id": provider, "port_id": vip, "description": format!("lb-{tag}")}});
+        "floating_network_id": provider, "port_id": vip, "description": text}});
     inside.create("network", "/v2.0/floatingips", body).await;
     router
 }

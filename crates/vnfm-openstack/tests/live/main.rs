@@ -2,6 +2,9 @@
 //! `VNFM_LIVE_OPENSTACK`, the path of a clouds.yaml. `tests/long` runs the scenarios that take longest.
 
 #[cfg(test)]
+#[path = "../it/balancer_scenarios.rs"]
+mod balancer_scenarios;
+#[cfg(test)]
 #[path = "../it/barbican.rs"]
 mod barbican;
 #[cfg(test)]

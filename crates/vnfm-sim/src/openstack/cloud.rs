@@ -37,7 +37,7 @@ impl Default for CloudOptions {
     }
 }
 
-/// A running cloud: Keystone, Heat, Nova, Neutron, Glance and Barbican.
+/// A running cloud: Keystone, Heat, Nova, Neutron, Glance, Cinder, Barbican and Octavia.
 pub struct Cloud {
     pub(crate) books: Arc<Ledger>,
     pub(crate) faults: Arc<Faults>,

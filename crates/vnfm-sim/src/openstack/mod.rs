@@ -1,4 +1,4 @@
-//! The simulated OpenStack: one cloud, seven services over it.
+//! The simulated OpenStack: one cloud, eight services over it.
 //!
 //! The cloud (`cloud.rs`) is one locked state (`state.rs`); the services are HTTP APIs to it, and
 //! `engine.rs` creates and deletes stacks and servers. For each ACTIVE server with an address in the world's
@@ -20,6 +20,7 @@ mod neutron;
 mod new_resource;
 mod nova;
 mod nova_replies;
+mod octavia;
 mod preview;
 mod progress;
 mod records;
@@ -51,7 +52,7 @@ pub use state::PASSWORD;
 use state::{Endpoint, new_id, text};
 
 /// Type, name, and the path of its endpoint in the catalog.
-const SERVICES: [(&str, &str, &str); 7] = [
+const SERVICES: [(&str, &str, &str); 8] = [
     ("identity", "keystone", "/v3"),
     ("orchestration", "heat", "/v1/%(tenant_id)s"),
     ("compute", "nova", "/v2.1"),
@@ -59,6 +60,7 @@ const SERVICES: [(&str, &str, &str); 7] = [
     ("image", "glance", ""),
     ("volumev3", "cinder", "/v3/%(tenant_id)s"),
     ("key-manager", "barbican", ""),
+    ("load-balancer", "octavia", ""),
 ];
 
 impl Cloud {
@@ -112,6 +114,7 @@ impl Cloud {
             "network" => Arc::new(neutron::Neutron(cloud)),
             "image" => Arc::new(glance::Glance(cloud)),
             "key-manager" => Arc::new(barbican::Barbican(cloud)),
+            "load-balancer" => Arc::new(octavia::Octavia(cloud)),
             _ => Arc::new(cinder::Cinder(cloud)),
         }
     }

@@ -1,12 +1,13 @@
-//! Neutron: every collection, filtered by any member; networks with subnets and tags, created and deleted; quotas.
+//! Neutron: every collection, filtered by any member; tags; networks with subnets, and floating IPs, created and deleted;
+//! quotas.
 
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Cloud;
-use super::new_resource::Refusal;
+use super::new_resource::{NewResource, Refusal};
 use super::resources::{self, within_quota};
 use super::state::{State, Token};
 use crate::http::{Reply, Request, Route, Service};
@@ -38,12 +39,6 @@ impl Service for Neutron {
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-        let kind = |name: &str| {
-            COLLECTIONS
-                .iter()
-                .find(|(plural, _)| *plural == name)
-                .map(|(_, kind)| *kind)
-        };
         Some(match (&request.method, segments.as_slice()) {
             (&Method::GET, []) => Route::new("neutron.versions", "", || {
                 Ok(Reply::json(
@@ -52,17 +47,26 @@ impl Service for Neutron {
                 ))
             }),
             (&Method::GET, ["v2.0", collection]) => {
-                let kind = kind(collection)?;
+                let kind = kind_of(collection)?;
                 Route::new(format!("neutron.{kind}_list"), "", move || {
                     self.list(request, kind)
                 })
             }
             (&Method::GET, ["v2.0", collection, id]) => {
-                let (kind, id) = (kind(collection)?, (*id).to_owned());
+                let (kind, id) = (kind_of(collection)?, (*id).to_owned());
                 Route::new(format!("neutron.{kind}_show"), id.clone(), move || {
                     self.show(request, kind, &id)
                 })
             }
+            _ => return self.change_routes(request, &segments),
+        })
+    }
+}
+
+impl Neutron {
+    /// The routes that change something.
+    fn change_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
+        Some(match (&request.method, segments) {
             (&Method::POST, ["v2.0", "networks"]) => {
                 Route::new("neutron.network_create", "", || {
                     self.create_network(request)
@@ -71,10 +75,24 @@ impl Service for Neutron {
             (&Method::POST, ["v2.0", "subnets"]) => {
                 Route::new("neutron.subnet_create", "", || self.create_subnet(request))
             }
-            (&Method::PUT, ["v2.0", "networks", id, "tags"]) => {
+            (&Method::POST, ["v2.0", "floatingips"]) => {
+                Route::new("neutron.floatingip_create", "", || {
+                    self.create_floating_ip(request)
+                })
+            }
+            (&Method::PUT, ["v2.0", collection, id, "tags"]) => {
+                let (kind, id) = (kind_of(collection)?, (*id).to_owned());
+                Route::new(format!("neutron.{kind}_tags"), id.clone(), move || {
+                    self.tag(request, kind, &id)
+                })
+            }
+            (&Method::DELETE, ["v2.0", "floatingips", id]) => {
                 let id = (*id).to_owned();
-                Route::new("neutron.network_tags", id.clone(), move || {
-                    self.tag(request, &id)
+                Route::new("neutron.floatingip_delete", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    let deleted = self.0.state().take("floatingip", &id);
+                    deleted.ok_or_else(|| not_found("floatingip", &id))?;
+                    Ok(Reply::empty(204))
                 })
             }
             (&Method::DELETE, ["v2.0", "networks", id]) => {
@@ -89,9 +107,7 @@ impl Service for Neutron {
             _ => return None,
         })
     }
-}
 
-impl Neutron {
     fn show(&self, request: &Request, kind: &str, id: &str) -> Result<Reply, Reply> {
         self.0.authenticate(request)?;
         let state = self.0.state();
@@ -155,14 +171,43 @@ impl Neutron {
         ))
     }
 
-    fn tag(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
+    fn create_floating_ip(&self, request: &Request) -> Result<Reply, Reply> {
+        let who = self.0.authenticate(request)?;
+        let body = request.json();
+        let wanted = &body["floatingip"];
+        let mut state = self.0.state();
+        let order = NewResource {
+            kind: "OS::Neutron::FloatingIP",
+            name: String::new(),
+            project: &project_of(&state, &who),
+            user: &who.user,
+        };
+        let mut properties = Map::new();
+        for (property, member) in [
+            ("floating_network", "floating_network_id"),
+            ("port_id", "port_id"),
+        ] {
+            properties.insert(property.to_owned(), wanted[member].clone());
+        }
+        let created = resources::create(&mut state, &order, &properties);
+        let id = created.map_err(|refusal| error(409, &refusal.0, &refusal.1))?;
+        let description = wanted["description"].as_str().unwrap_or_default();
+        let more = json!({ "description": description, "tags": [] });
+        state.change("floatingip", &id, &more);
+        Ok(Reply::json(
+            201,
+            &json!({ "floatingip": state.object("floatingip", &id) }),
+        ))
+    }
+
+    fn tag(&self, request: &Request, kind: &str, id: &str) -> Result<Reply, Reply> {
         self.0.authenticate(request)?;
         let tags = request.json()["tags"].clone();
         let mut state = self.0.state();
-        if state.object("network", id).is_none() {
-            return Err(not_found("network", id));
+        if state.object(kind, id).is_none() {
+            return Err(not_found(kind, id));
         }
-        state.change("network", id, &json!({ "tags": tags }));
+        state.change(kind, id, &json!({ "tags": tags }));
         Ok(Reply::json(200, &json!({ "tags": tags })))
     }
 
@@ -193,7 +238,13 @@ impl Neutron {
     }
 }
 
-fn project_of(state: &State, who: &Token) -> String {
+/// The kind of resources in a collection.
+fn kind_of(collection: &str) -> Option<&'static str> {
+    let found = COLLECTIONS.iter().find(|(plural, _)| *plural == collection);
+    found.map(|(_, kind)| *kind)
+}
+
+pub(super) fn project_of(state: &State, who: &Token) -> String {
     let user = state.users.get(&who.user);
     user.map(|user| user.project.clone()).unwrap_or_default()
 }

@@ -99,7 +99,7 @@ pub(crate) struct State {
 }
 
 /// The kinds that are stored as JSON bodies.
-pub(crate) const KINDS: [&str; 13] = [
+pub(crate) const KINDS: [&str; 16] = [
     "network",
     "subnet",
     "port",
@@ -113,6 +113,9 @@ pub(crate) const KINDS: [&str; 13] = [
     "flavor",
     "keypair",
     "server_group",
+    "loadbalancer",
+    "listener",
+    "pool",
 ];
 
 /// A random UUID, as OpenStack assigns them.
