@@ -65,7 +65,8 @@ async fn a_release_fails_while_keystone_does_not_list_the_logins_of_the_instance
         assert!(error.next().contains("list_application_credentials"));
         assert_eq!(bed.owned().await.len(), 2, "the stack and the login");
         world.faults().add(hidden());
-        let undo = credentials(&bed).revoke_credentials(&bed.call(), &[]);
+        let call = bed.call();
+        let undo = credentials(&bed).revoke_credentials(&call, &[]);
         let error = undo.await.unwrap_err();
         assert_eq!(error.name(), "openstack.credentials-hidden", "{error}");
         bed.release(&allocation, Value::Null).await.unwrap();
