@@ -82,14 +82,22 @@ fn a_cluster_on_leased_hosts_survives_a_crash_and_a_dead_host() {
         "the hosts that answer are returned"
     );
     for (name, _) in HOSTS.iter().filter(|(name, _)| *name != dead) {
-        let node = machines.disk(name, "var/lib/kubelet/config.yaml");
-        assert!(!node.exists(), "{name} was not wiped");
+        assert_wiped(&machines, name);
     }
     machines.power_on(&dead);
     let orphans = testbed.server.ctl(&["orphans"]);
     assert_eq!(orphans[0]["name"], dead.as_str(), "{orphans:#}");
     std::fs::remove_file(machines.disk(&dead, "var/lib/vnfm/lease")).unwrap();
     testbed.finish();
+}
+
+/// Nothing of the cluster is left on a host that was returned.
+fn assert_wiped(machines: &Machines, name: &str) {
+    let left = "ls -d /etc/kubernetes /var/lib/kubelet /var/lib/etcd /var/lib/cni /etc/cni/net.d /root/.kube /run/vnfm \
+        /etc/sysctl.d/90-vnfm.conf /var/lib/vnfm/* 2>/dev/null; iptables-save | grep KUBE- | head -n 1
+        ip -o link show cni0 2>/dev/null; pgrep -l 'kubelet|kube-apiserver|etcd'; true";
+    let left = machines.inside(name, left);
+    assert_eq!(left.trim(), "", "{name} was not wiped");
 }
 
 /// Gives a host a network interface with eight virtual functions: the kernel of the test has no driver for such a device.

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::host::fed;
 use crate::live::neighbour;
 use crate::programs::Server;
 use crate::sources::root;
@@ -17,9 +18,8 @@ use crate::testbed::VIM;
 /// Name and address of a machine.
 pub type Machine = (&'static str, &'static str);
 
-/// Removes the node from the host; the next VNFC finds it as it was.
-const WIPE: &str = "kubeadm reset --force >/dev/null 2>&1; \
-    rm -rf /etc/kubernetes /var/lib/etcd /etc/cni/net.d /root/.kube /home/ubuntu/.kube /run/vnfm";
+/// The wipe command: the script that the documentation recommends, on each machine. Images stay, as they are the machine's own.
+const WIPE: &str = "/usr/local/sbin/wipe-host";
 
 /// Runs at the first start of a machine that is to be without Kubernetes. It keeps a container runtime, and the unit of kubelet.
 const WITHOUT_KUBERNETES: &str = "#!/bin/sh\numount /opt/kube/bin\nrm -f /usr/bin/kubeadm /usr/bin/kubelet /usr/bin/kubectl\n\
@@ -96,6 +96,9 @@ impl Machines {
         let address = format!("{address}/24");
         let status = self.script("host-up.sh").args([name, &address]).status();
         assert!(status.unwrap().success(), "{name} did not come up");
+        let script = root().join("plugins/kubernetes-cluster/wipe-host.sh");
+        let installed = format!("install -m 755 /dev/stdin {WIPE}");
+        self.inside_with_input(name, &installed, &std::fs::read_to_string(script).unwrap());
     }
 
     /// Cuts the power of a machine.
@@ -106,10 +109,14 @@ impl Machines {
 
     /// Runs a script on a machine, alongside its own programs; its output.
     pub fn inside(&self, name: &str, script: &str) -> String {
+        self.inside_with_input(name, script, "")
+    }
+
+    fn inside_with_input(&self, name: &str, script: &str, input: &str) -> String {
         let pid = std::fs::read_to_string(self.folder.path().join(name).join("pid")).unwrap();
         let mut command = Command::new("nsenter");
         command.args(["-t", pid.trim(), "-m", "-n", "-p", "-u", "sh", "-c", script]);
-        let output = command.output().unwrap();
+        let output = fed(&mut command, input);
         assert!(output.status.success(), "`{script}`: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }

@@ -73,4 +73,6 @@ mod upgrade;
 #[cfg(test)]
 mod upgrade_three;
 #[cfg(test)]
+mod wipe_script;
+#[cfg(test)]
 mod workload;
