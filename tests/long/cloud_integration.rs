@@ -100,20 +100,13 @@ fn run_b(testbed: &Testbed, folder: &Path, vim: &str) {
     testbed.instantiate_b_from(package.to_str().unwrap(), vim);
 }
 
-/// The sample with Kuryr's definitions, and its request for Kuryr. The manifest has no Deployment: the image of the controller cannot
+/// The sample with Kuryr's definitions. The manifest has no Deployment: the image of the controller cannot
 /// run here.
 fn package(folder: &Path, kuryr: &Path) -> String {
     let from = root().join("vnfd-samples").join(SAMPLE);
     let copied = Command::new("cp").arg("-r").arg(from).arg(folder).status();
     assert!(copied.unwrap().success());
     let package = folder.join(SAMPLE);
-    let requests = package.join("requests");
-    let request = "instantiate.json";
-    fs::rename(
-        requests.join("instantiate-kuryr.json"),
-        requests.join(request),
-    )
-    .unwrap();
     let addons = package.join("Files/kubernetes/addons");
     let manifest = addons.join("kuryr-controller.yaml");
     let text = fs::read_to_string(&manifest).unwrap();
@@ -139,8 +132,15 @@ fn package(folder: &Path, kuryr: &Path) -> String {
     package.to_str().unwrap().to_owned()
 }
 
-/// The request for one control-plane node at its own address: the cloud's load balancers forward nothing.
+/// The request with the add-ons of the sample's request for Kuryr, for one control-plane node at its own address: the cloud's load
+/// balancers forward nothing.
 fn with_kuryr(request: &Value) -> Value {
+    let file = format!("vnfd-samples/{SAMPLE}/requests/instantiate-kuryr.json");
+    let kuryr = fs::read_to_string(root().join(file)).unwrap();
+    let kuryr: Value = serde_json::from_str(&kuryr).unwrap();
+    let addons = "/additionalParams/k8s_cluster_installation_param/addons";
+    let mut request = request.clone();
+    *request.pointer_mut(addons).unwrap() = kuryr.pointer(addons).unwrap().clone();
     let text = request.to_string().replace("@LB_PROVIDER@", "nfvtest");
     let mut request: Value = serde_json::from_str(&text).unwrap();
     request["instantiationLevelId"] = json!("single");
