@@ -51,8 +51,8 @@ fn owner(real: &Real, names: &[&'static str]) -> &'static str {
 fn cut_power_of_the_owner(real: &Real) -> &'static str {
     let names = ["masternode-0", "masternode-1", "masternode-2"];
     let lost = owner(real, &names);
-    Host::new(real, lost).command("power-off");
     let cut = Instant::now();
+    Host::new(real, lost).command("power-off");
     until("the API server is served again", OUTAGE, || {
         is_served().then_some(())
     });
@@ -163,6 +163,14 @@ fn a_control_plane_that_works_is_replaced() {
     end(&real, &testbed);
 }
 
+/// Writes a text to the cluster.
+fn note(inside: &ClusterShell, text: &str) {
+    let metadata = json!({ "name": "note", "namespace": "default" });
+    inside.apply(
+        &json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "text": text } }),
+    );
+}
+
 /// Runs an action on the cluster.
 fn act(testbed: &Testbed, action: &str, params: &Value) -> Value {
     let body = action_request(action, params);
@@ -191,6 +199,8 @@ fn three_control_planes_are_scaled_rotated_and_restored() {
     begin(&testbed);
     scale(&testbed);
     act(&testbed, "rotate_ca", &json!({}));
+    let inside = ClusterShell::connect(&testbed);
+    note(&inside, "before the backup");
     let passphrase = json!({ "etcd_passphrase": "a passphrase for the test" });
     let shown = act(&testbed, "backup", &passphrase);
     let snapshots = shown["metadata"]["etcdSnapshots"].as_object().unwrap();
@@ -198,6 +208,7 @@ fn three_control_planes_are_scaled_rotated_and_restored() {
     let one = snapshots.values().next().unwrap().as_object().unwrap();
     let mut restore = passphrase.clone();
     restore["etcd_snapshot"] = one.keys().next().unwrap().as_str().into();
+    note(&inside, "after the backup");
     let all = vnfcs(&testbed);
     let masters = all.values().filter(|vnfc| vnfc.vdu == "masterNode");
     let dead: Vec<_> = masters.skip(1).collect();
@@ -214,6 +225,15 @@ fn three_control_planes_are_scaled_rotated_and_restored() {
         inside.wait_until_ready(node, true, Duration::from_mins(1));
     }
     assert_eq!(inside.nodes().len(), 5);
+    let healthy = act(&testbed, "check", &json!({}))["metadata"]["etcdMembers"].clone();
+    let members = ["masternode-0", "masternode-1", "masternode-2"];
+    let expected: serde_json::Map<_, _> = members
+        .map(|name| (name.to_owned(), "healthy".into()))
+        .into_iter()
+        .collect();
+    assert_eq!(healthy, Value::Object(expected));
+    let read = inside.kubectl("get configmap note -o jsonpath='{.data.text}'");
+    assert_eq!(read.unwrap().trim(), "before the backup");
     inside.assert_b_recorded(&testbed, 2);
     end(&real, &testbed);
 }

@@ -149,7 +149,12 @@ fn nodes_are_patched_while_vnf_b_serves() {
     }
     inside.assert_b_recorded(&testbed, 2);
     let shown = testbed.server.ctl(&["vnf", "show", VNF_A]);
-    println!("{:#}", shown["metadata"]["nodeSoftware"]);
+    let (agent, both) = (
+        json!({ "edge-agent": "1.1" }),
+        json!({ "edge-agent": "1.1", "edge-proxy": "1.1" }),
+    );
+    let expected = json!({ "masternode": agent, "workernode-0": both, "workernode-1": both });
+    assert_eq!(shown["metadata"]["nodeSoftware"], expected);
     end(&real, &testbed);
 }
 

@@ -6,12 +6,16 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::sources::root;
 
+/// How long it may take to start.
+const STARTED: Duration = Duration::from_mins(1);
 /// The login of `tests/stack/registry.sh`.
 const LOGIN: (&str, &str) = ("vnfm", "hunter2");
 
@@ -38,19 +42,24 @@ impl SiteRegistry {
         let mut command = Command::new(root().join("tests/stack/registry.sh"));
         command.arg(folder.path()).env("ADDRESS", address);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let listening = lines.find_map(|line| {
-            let line = line.unwrap();
-            let (_, rest) = line.split_once("listening on ")?;
-            rest.split([',', '"', ' ']).next().map(str::to_owned)
-        });
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (found, listening) = mpsc::channel();
         // Its output must be read for as long as it runs.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self {
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some((_, rest)) = line.split_once("listening on ") {
+                    let address = rest.split([',', '"', ' ']).next().unwrap();
+                    let _ = found.send(address.to_owned());
+                }
+            }
+        });
+        let mut registry = Self {
             folder,
             child,
-            address: listening.unwrap(),
-        }
+            address: String::new(),
+        };
+        registry.address = listening.recv_timeout(STARTED).expect("no registry");
+        registry
     }
 
     /// The parameter `registry` of a cluster.
@@ -95,8 +104,23 @@ impl SiteRegistry {
         let url = format!("https://{}/v2/{repository}/tags/list", self.address);
         let login = format!("{}:{}", LOGIN.0, LOGIN.1);
         let mut curl = Command::new("curl");
-        curl.args(["-sSk", "--noproxy", "*", "-u", &login, &url]);
-        let listed: Value = serde_json::from_slice(&curl.output().unwrap().stdout).unwrap();
+        curl.args([
+            "-sSk",
+            "--noproxy",
+            "*",
+            "-u",
+            &login,
+            "-w",
+            "\n%{http_code}",
+            &url,
+        ]);
+        let answer = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+        let (listed, status) = answer.rsplit_once('\n').unwrap();
+        if status == "404" {
+            return Vec::new();
+        }
+        assert_eq!(status, "200", "{listed}");
+        let listed: Value = serde_json::from_str(listed).unwrap();
         let listed = listed["tags"].as_array().into_iter().flatten();
         listed.map(|tag| tag.as_str().unwrap().to_owned()).collect()
     }

@@ -22,6 +22,7 @@ const WORKERS: [&str; 2] = ["workerNode-0", "workerNode-1"];
 /// How long the API server may be unavailable after a power cut.
 const MAX_OUTAGE: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 const PASSPHRASE: &str = "a passphrase for the demo";
 
 /// Runs all steps, from the packages to the check that nothing is left.
@@ -74,7 +75,7 @@ fn change(scenario: &mut Scenario<'_>, machines: &Machines, next: &NextRelease) 
         rotate(scenario, what)?;
     }
     check(scenario)?;
-    back_up_and_restore(scenario)?;
+    back_up_and_restore(scenario, machines)?;
     upgrade(scenario, machines, next)
 }
 
@@ -150,8 +151,8 @@ fn cut_power(scenario: &mut Scenario<'_>, machines: &Machines) -> Result<&'stati
             owner = owner.or((!shown.trim().is_empty()).then_some(name));
         }
         let owner = owner.context("no control-plane node has the cluster's address")?;
-        machines.power_off(owner)?;
         let cut = Instant::now();
+        machines.power_off(owner)?;
         while !availability::is_ready(&endpoint(), "1")? {
             ensure!(
                 cut.elapsed() < MAX_OUTAGE,
@@ -184,14 +185,16 @@ fn heal(scenario: &mut Scenario<'_>, host: &str) -> Result<()> {
 }
 
 /// Takes a snapshot of etcd and restores it. etcd has one member afterwards: the other control-plane nodes are healed.
-fn back_up_and_restore(scenario: &mut Scenario<'_>) -> Result<()> {
+fn back_up_and_restore(scenario: &mut Scenario<'_>, machines: &Machines) -> Result<()> {
     let (ctl, folder) = (scenario.ctl, scenario.folder);
     let secret = folder.join("passphrase");
     std::fs::write(&secret, PASSPHRASE).context("cannot write the passphrase")?;
+    note(machines, CONTROL_PLANES[0], "before the backup")?;
     scenario.stage.step("back up etcd", |progress| {
         let words = ["cluster", "backup", VNF_A, "--watch"];
         ctl.watch_with_input(progress, &words, &secret)
     })?;
+    note(machines, CONTROL_PLANES[0], "after the backup")?;
     let instance = ctl.json(&["vnf", "show", VNF_A])?;
     let (first, snapshot) = newest_snapshot(&instance["metadata"]["etcdSnapshots"])?;
     scenario
@@ -212,7 +215,28 @@ fn back_up_and_restore(scenario: &mut Scenario<'_>) -> Result<()> {
             heal(scenario, host)?;
         }
     }
+    let script = format!("{KUBECTL} get configmap demo-note -o jsonpath='{{.data.text}}'");
+    let found = machines.inside(&first, &script)?;
+    ensure!(
+        found.trim() == "before the backup",
+        "the restored cluster has the text `{}`",
+        found.trim()
+    );
+    let pods = format!("{KUBECTL} -n kube-system get pods -l component=etcd -o name");
+    let members = machines.inside(&first, &pods)?.lines().count();
+    ensure!(
+        members == CONTROL_PLANES.len(),
+        "etcd has {members} members after the heals"
+    );
     Ok(())
+}
+
+/// Writes a text to the cluster, which a restore must bring back or take away.
+fn note(machines: &Machines, host: &str, text: &str) -> Result<()> {
+    let script = format!(
+        "{KUBECTL} create configmap demo-note --from-literal=text='{text}' --dry-run=client -o yaml | {KUBECTL} apply -f -"
+    );
+    machines.inside(host, &script).map(drop)
 }
 
 /// The first control-plane node, and the newest snapshot on it.
@@ -250,6 +274,40 @@ fn upgrade(scenario: &mut Scenario<'_>, machines: &Machines, next: &NextRelease)
         *version == next.version.as_str(),
         "the cluster has Kubernetes {version} after the upgrade"
     );
+    check_versions(machines, &next.version)
+}
+
+/// Checks the version of every kubelet, of every component of the control plane, and of kube-proxy.
+fn check_versions(machines: &Machines, version: &str) -> Result<()> {
+    let ask = |what: &str| machines.inside(CONTROL_PLANES[0], &format!("{KUBECTL} {what}"));
+    let kubelets = ask("get nodes -o jsonpath='{.items[*].status.nodeInfo.kubeletVersion}'")?;
+    let count = CONTROL_PLANES.len() + WORKERS.len();
+    let is_new = |one: &str| one == version;
+    ensure!(
+        kubelets
+            .split_whitespace()
+            .filter(|one| is_new(one))
+            .count()
+            == count,
+        "not all kubelets have {version}: {kubelets}"
+    );
+    let images = "jsonpath='{.items[*].spec.containers[*].image}'";
+    for component in [
+        "component=kube-apiserver",
+        "component=kube-controller-manager",
+        "component=kube-scheduler",
+        "k8s-app=kube-proxy",
+    ] {
+        let shown = ask(&format!(
+            "-n kube-system get pods -l {component} -o {images}"
+        ))?;
+        let mut shown = shown.split_whitespace();
+        ensure!(
+            shown.clone().next().is_some()
+                && shown.all(|image| image.ends_with(&format!(":{version}"))),
+            "not all pods with `{component}` have {version}"
+        );
+    }
     Ok(())
 }
 

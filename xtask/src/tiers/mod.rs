@@ -15,6 +15,7 @@ mod plain;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -38,6 +39,41 @@ pub(crate) struct Arguments {
     /// Run the simulated tier with `cargo test`, as without cargo-nextest.
     #[arg(long)]
     without_nextest: bool,
+    /// Run only part M of N of the tests, such as `1/3`; all parts together are the tier. Needs cargo-nextest.
+    #[arg(
+        long,
+        value_name = "M/N",
+        requires = "tier",
+        conflicts_with = "without_nextest"
+    )]
+    partition: Option<Partition>,
+}
+
+/// One of several parts of a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Partition {
+    number: u32,
+    of: u32,
+}
+
+impl FromStr for Partition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/');
+        let numbers =
+            numbers.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err("M/N with M from 1 to N is needed, such as `1/3`".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Partition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
 }
 
 /// Options for all tiers of a run.
@@ -45,6 +81,7 @@ pub(crate) struct Arguments {
 struct Options {
     keep: bool,
     without_nextest: bool,
+    partition: Option<Partition>,
 }
 
 /// A set of tests with the same needs.
@@ -142,7 +179,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let options = Options {
         keep: arguments.keep,
         without_nextest: arguments.without_nextest,
+        partition: arguments.partition,
     };
+    if options.partition.is_some() && !has_nextest() {
+        bail!("`--partition` needs cargo-nextest: `cargo install cargo-nextest --locked`");
+    }
     let reports = run_all(&tiers, options)?;
     for report in &reports {
         println!("{report}");
@@ -287,13 +328,13 @@ fn run_tests(tiers: &[Tier], options: Options) -> Result<Vec<Count>> {
         return tiers.iter().map(|tier| plain::run(*tier)).collect();
     }
     if !options.without_nextest {
-        return with_nextest(tiers);
+        return with_nextest(tiers, options.partition);
     }
     // In parallel, as with nextest: the real tests mostly wait.
     std::thread::scope(|scope| {
         let run = |tier: Tier| match tier {
             Tier::Simulated => plain::run(tier),
-            Tier::Real | Tier::Long => with_nextest(&[tier])?
+            Tier::Real | Tier::Long => with_nextest(&[tier], None)?
                 .pop()
                 .context("nextest returned no results"),
         };
@@ -326,13 +367,16 @@ pub(crate) fn cargo_for(tiers: &[Tier], arguments: &[&str]) -> std::process::Com
     command
 }
 
-fn with_nextest(tiers: &[Tier]) -> Result<Vec<Count>> {
+fn with_nextest(tiers: &[Tier], partition: Option<Partition>) -> Result<Vec<Count>> {
     // the path in .config/nextest.toml, independent of the target folder
     let report = paths::root().join("target/nextest/ci/junit.xml");
     remove(&report)?;
     let mut command = cargo_for(tiers, &["nextest", "run", "--profile", "ci"]);
     for tier in tiers {
         command.args(["--filterset", tier.filter()]);
+    }
+    if let Some(partition) = partition {
+        command.args(["--partition", &format!("count:{partition}")]);
     }
     let passed = process::foreground(&mut command)?;
     let text = std::fs::read_to_string(&report).with_context(|| {
@@ -369,4 +413,21 @@ fn number_of_tests(tier: Tier) -> Result<usize> {
     list.args(["--test", tier.program().unwrap_or("*"), "--", "--list"]);
     let output = list.output().context("cannot list the tests")?;
     Ok(plain::listed(&String::from_utf8_lossy(&output.stdout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Partition;
+
+    #[test]
+    fn a_partition_is_one_of_its_number() {
+        for text in ["1/1", "1/3", "3/3"] {
+            let read: Partition = text.parse().unwrap();
+            assert_eq!(read.to_string(), text);
+        }
+        for text in ["0/3", "4/3", "1", "1/0", "a/b", "1/3/4", ""] {
+            let error = text.parse::<Partition>().unwrap_err();
+            assert!(error.contains("1/3"), "{text}: {error}");
+        }
+    }
 }
