@@ -16,8 +16,8 @@ remove /etc/kubernetes /etc/cni/net.d /var/lib/etcd /var/lib/cni /var/lib/kubele
 remove /opt/local-path-provisioner /var/log/pods /var/log/containers
 remove /etc/haproxy/haproxy.cfg /etc/keepalived/keepalived.conf /etc/keepalived/haproxy-runs
 
-# The lease may be elsewhere (`leaseDirectory`).
-[ ! -d /var/lib/vnfm ] || find /var/lib/vnfm -mindepth 1 -maxdepth 1 ! -name lease -exec rm -rf {} +
+# With its lock; both may be elsewhere (`leaseDirectory`).
+[ ! -d /var/lib/vnfm ] || find /var/lib/vnfm -mindepth 1 -maxdepth 1 ! -name 'lease*' -exec rm -rf {} +
 remove /run/vnfm /etc/sysctl.d/90-vnfm.conf /etc/apt/apt.conf.d/90-vnfm-proxy /etc/containerd/certs.d
 for unit in containerd kubelet; do remove "/etc/systemd/system/$unit.service.d/90-vnfm-proxy.conf"; done
 

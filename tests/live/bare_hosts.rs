@@ -93,8 +93,8 @@ fn a_cluster_on_leased_hosts_survives_a_crash_and_a_dead_host() {
 
 /// Nothing of the cluster is left on a host that was returned.
 fn assert_wiped(machines: &Machines, name: &str) {
-    let left = "ls -d /etc/kubernetes /var/lib/kubelet /var/lib/etcd /var/lib/cni /etc/cni/net.d /root/.kube /run/vnfm \
-        /etc/sysctl.d/90-vnfm.conf /var/lib/vnfm/* 2>/dev/null; iptables-save | grep KUBE- | head -n 1
+    let left = "ls -d /etc/kubernetes /var/lib/kubelet /var/lib/etcd /var/lib/cni /etc/cni/net.d/* /root/.kube /run/vnfm \
+        /etc/sysctl.d/90-vnfm.conf $(ls -d /var/lib/vnfm/* | grep -v /lease) 2>/dev/null; iptables-save | grep KUBE- | head -n 1
         ip -o link show cni0 2>/dev/null; pgrep -l 'kubelet|kube-apiserver|etcd'; true";
     let left = machines.inside(name, left);
     assert_eq!(left.trim(), "", "{name} was not wiped");

@@ -7,6 +7,7 @@ use std::path::Path;
 const SCRIPT: &str = include_str!("../../wipe-host.sh");
 const FOLDERS: [&str; 5] = ["/etc/", "/var/l", "/opt/", "/root/", "/run/"];
 const LEASE: &str = "var/lib/vnfm/lease";
+const LOCK: &str = "var/lib/vnfm/lease.lock";
 /// What the plugin writes below paths that its sources do not name in full, and what pods leave.
 const OTHERS: [&str; 7] = [
     "/etc/systemd/system/containerd.service.d/90-vnfm-proxy.conf",
@@ -76,6 +77,7 @@ fn host() -> Root {
     root.program("ip6tables-save", "true");
     root.script("wipe", SCRIPT, &FOLDERS);
     root.write(LEASE, "installation instance vnfc");
+    root.write(LOCK, "");
     root.write("etc/hostname", "node-1");
     root
 }
@@ -99,7 +101,7 @@ fn nothing_that_the_plugin_writes_stays_on_a_host() {
             .collect();
         let folder = "/var/lib/vnfm".to_owned();
         assert!(left.is_empty() || left == [&folder], "{left:#?}");
-        for kept in [LEASE, "etc/hostname"] {
+        for kept in [LEASE, LOCK, "etc/hostname"] {
             assert!(host.is_there(kept), "{kept}");
         }
         assert!(!host.is_there("var/lib/vnfm/.planted"));
