@@ -336,6 +336,46 @@ async fn a_control_plane_scales_from_three_to_five_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_crash_at_any_call_of_a_scaling_leads_to_the_same_end_state() {
+    let kills = (5..CALLS).step_by(34).map(Kill::Before);
+    let kills = kills.chain((22..CALLS).step_by(34).map(Kill::After));
+    let killed = join_all_limited(4, kills.map(crash_of_scaling)).await;
+    let all: usize = killed.iter().sum();
+    assert!(all > 8, "{killed:?}");
+    assert!(killed.contains(&0), "more calls than {CALLS}");
+}
+
+/// Scales from three to five and back, killed at one call of each hook; how many of the hooks made that call.
+async fn crash_of_scaling(kill: Kill) -> usize {
+    let (lab, _) = Lab::with_three().await;
+    for name in ["m4", "m5"] {
+        lab.boot((last_byte(name), name), name).await;
+    }
+    let mut reached = 0;
+    for sizes in [(THREE, FIVE), (FIVE, THREE)] {
+        for hook in ["scale_start", "scale_end"] {
+            let request = lab.scale_control_planes(hook, sizes);
+            let first = lab.run(request, Some(kill)).await;
+            reached += usize::from(first.is_none());
+            let result = match first {
+                Some(result) => result,
+                None => lab.run_scale(hook, sizes).await,
+            };
+            result.unwrap_or_else(|error| panic!("`{hook}` after {kill:?}: {error}"));
+            if (hook, sizes.1) == ("scale_start", THREE) {
+                for name in ["m4", "m5"] {
+                    lab.hosts.destroy(&format!("server-{name}")).await;
+                }
+            }
+        }
+        lab.forget_checkpoints();
+        lab.assert_control_planes(sizes.1);
+        assert_eq!(lab.members("m1"), *sizes.1, "after {kill:?}");
+    }
+    reached
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_never_has_an_even_number_of_nodes() {
     let (lab, _) = Lab::with_three().await;
     let before = lab.books.calls().len();

@@ -49,7 +49,7 @@ impl Lab {
     }
 
     /// A lab with a cluster of agent 1.0, and VNF-B.
-    async fn with_agent() -> Self {
+    pub(crate) async fn with_agent() -> Self {
         let lab = Self::empty().await.with_software_in_package();
         lab.boot_all().await;
         let request = lab.request("instantiate_end", &lab.with_list(&wanted("1.0")));

@@ -1,6 +1,8 @@
 //! Installation and healing follow the rules for hooks: trials of the test kit, on the lab's hosts.
 
 use crate::lab::{Lab, PASSWORD};
+use crate::shared_lab::{FIVE, THREE, last_byte};
+use crate::software::wanted;
 use crate::workload::b;
 use kubernetes_cluster::KubernetesCluster;
 use serde_json::{Value, json};
@@ -83,10 +85,12 @@ fn lab_of(labs: &Labs, host: &TestHost) -> Arc<Lab> {
     let calls = host.calls();
     let labs = labs.lock().unwrap();
     let was_called = |lab: &&Arc<Lab>| {
+        // The first three bytes are the lab's.
         let address = lab.address(1).to_string();
+        let address = &address[..=address.rfind('.').unwrap()];
         calls
             .iter()
-            .any(|(_, request)| request.to_string().contains(&address))
+            .any(|(_, request)| request.to_string().contains(address))
     };
     // A host without calls belongs to the newest lab.
     labs.iter()
@@ -283,6 +287,66 @@ async fn every_action_passes_the_trial() {
         let report = trial_of(move |labs| acting(labs, "operate_end", &params), nth_call).await;
         assert!(report.calls > 3 && report.faults >= 2, "{what}: {report:?}");
     }
+}
+
+/// A cluster with agent 1.0 on its nodes, which are patched to 1.1.
+fn patching(labs: &Labs) -> (TestHost, TestRequest) {
+    let lab = block_in_place(|| Handle::current().block_on(Lab::with_agent()));
+    let patch = json!({ "cluster_action": "patch_software" });
+    let mut request = lab.patch_request(&wanted("1.1"), &patch);
+    request.hook = "operate_end".to_owned();
+    staged(labs, lab, &request)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_of_the_software_passes_the_trial() {
+    let report = trial_of(patching, 24).await;
+    assert!(report.calls > 24 && report.faults >= 5, "{report:?}");
+}
+
+/// A cluster of three control-plane nodes, one of which is healed: before `heal_start`, or between the two hooks.
+fn healing_one_of_three(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
+    let lab = block_in_place(|| {
+        Handle::current().block_on(async {
+            let (lab, _) = Lab::with_three().await;
+            if hook == "heal_end" {
+                lab.run_heal("heal_start", &["m3"]).await.unwrap();
+                lab.replace_server("m3").await;
+                lab.forget_checkpoints();
+            }
+            lab
+        })
+    });
+    let request = lab.heal_three(hook, &["m3"]);
+    staged(labs, lab, &request)
+}
+
+/// A cluster of three control-plane nodes that is scaled to five.
+fn scaling_three(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
+    let lab = block_in_place(|| {
+        Handle::current().block_on(async {
+            let (lab, _) = Lab::with_three().await;
+            for name in ["m4", "m5"] {
+                lab.boot((last_byte(name), name), name).await;
+            }
+            lab
+        })
+    });
+    let request = lab.scale_control_planes(hook, (THREE, FIVE));
+    staged(labs, lab, &request)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heal_and_a_scaling_of_three_control_planes_pass_the_trial() {
+    for hook in ["heal_start", "heal_end"] {
+        let report = trial_of(move |labs| healing_one_of_three(labs, hook), 40).await;
+        assert!(
+            report.calls > 16 && report.faults >= 3,
+            "{hook}: {report:?}"
+        );
+    }
+    let report = trial_of(|labs| scaling_three(labs, "scale_end"), 60).await;
+    assert!(report.calls > 60 && report.faults >= 3, "{report:?}");
 }
 
 /// A cluster with a snapshot of etcd, which is restored.
