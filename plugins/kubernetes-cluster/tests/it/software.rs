@@ -79,7 +79,7 @@ impl Lab {
     }
 
     /// The version of the agent that each node has and has recorded.
-    fn agents(&self) -> [String; 3] {
+    pub(crate) fn agents(&self) -> [String; 3] {
         NODES.map(|node| {
             let record = self.text(node, "/var/lib/vnfm/software/agent/.installed");
             let version = record.split(' ').next().unwrap().to_owned();

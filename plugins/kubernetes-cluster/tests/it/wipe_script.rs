@@ -120,7 +120,7 @@ fn a_node_that_cannot_be_reset_keeps_its_lease_and_its_data() {
 }
 
 #[test]
-fn images_stay_unless_their_removal_is_asked_for() {
+fn images_stay_unless_their_removal_is_requested() {
     let host = host();
     host.program(
         "ctr",
