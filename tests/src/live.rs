@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// VNFM_LIVE_HOSTS        the hosts behind the servers: `<name>/known_hosts`, `console.log`, …
 /// VNFM_LIVE_KEYCLOAK     a folder with a distribution of Keycloak, for Java 17 or newer
 /// VNFM_LIVE_SCHEMATHESIS its program
-/// VNFM_LIVE_SUSHY        the folder with the program `sushy-emulator` (pip install sushy-tools)
+/// VNFM_LIVE_SUSHY        the folder with the program `sushy-emulator` (`tests/stack/redfish.sh` installs it)
 /// VNFM_LIVE_ASSETS       Kubernetes binaries      VNFM_LIVE_IMAGES   images built from them
 /// ```
 ///
