@@ -15,6 +15,7 @@
 use crate::api::Api;
 use crate::clocks;
 use crate::cluster::names;
+use crate::external_etcd;
 use crate::installer::first_failure;
 use crate::join_tokens::random_token;
 use crate::machine::Machine;
@@ -90,7 +91,9 @@ pub(crate) async fn show(
     let reads = plan.control_planes.iter().map(|node| async move {
         let host = Machine::new(cx, plan, node);
         let read = if host.answers().await {
-            Some(read(&host).await?)
+            let mut dates = read(&host).await?.dates();
+            dates.extend(external_etcd::login_expiry(&host).await?);
+            Some(dates)
         } else {
             None
         };
@@ -99,8 +102,8 @@ pub(crate) async fn show(
     let (mut all, mut silent) = (Object::new(), Vec::new());
     for read in join_all(reads).await {
         match read? {
-            (node, Some(expirations)) => {
-                all.insert(node.name.clone(), expirations.dates().into());
+            (node, Some(dates)) => {
+                all.insert(node.name.clone(), dates.into());
             }
             (node, None) => silent.push(node),
         }
@@ -195,6 +198,7 @@ pub(crate) async fn renew_expired(cx: &HookContext, plan: &Plan) -> Result<(), D
         ));
         let components = host.kubernetes(PHASE, "components").await?;
         let components: Vec<_> = components.split_whitespace().collect();
+        external_etcd::renew_login(&host).await?;
         // One step, which a crash of the VNFM does not end between the two: afterwards, nothing would tell that a restart is left.
         host.renew(PHASE, id, &components.join(" ")).await
     });
@@ -264,6 +268,7 @@ impl Restarts<'_> {
         let restarted = self.host.kubernetes(PHASE, &restarted).await?;
         if restarted.trim().is_empty() {
             self.host.step(PHASE, "kubeadm certs renew all").await?;
+            external_etcd::renew_login(&self.host).await?;
         }
         self.restart(&components).await
     }

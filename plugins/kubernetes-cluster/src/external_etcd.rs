@@ -3,16 +3,21 @@
 //! kubeadm gets its URLs and the paths of its CA and of the API servers' login. The files are written on the first control-plane
 //! node; the others get them with the certificates of the control plane. Each installation has keys of its own,
 //! `/vnfm/INSTANCE/ID`, so that several clusters share one etcd, and none finds what an earlier one has left. The operator backs
-//! that etcd up, and looks after its members: a control plane has no quorum of its own then, and one node of it is enough.
+//! that etcd up, and looks after its members: a control plane has no quorum of its own then, and one node of it is enough. A
+//! renewal of certificates writes the login of the request to all nodes if it expires later than theirs: without one in the request,
+//! it is that of the installation.
 
-use crate::installer::Installer;
 use crate::machine::Machine;
 use crate::node::bad;
 use crate::params::ExternalEtcd;
+use crate::secrets::expiry;
 use serde_json::{Value, json};
 use vnfm_plugin_sdk::prelude::*;
 
+const PHASE: &str = "external-etcd";
 const FOLDER: &str = "/etc/kubernetes/pki/external-etcd";
+/// What the login is called among the certificates of a node.
+const LOGIN: &str = "external-etcd-client";
 
 impl ExternalEtcd {
     /// Checks its URLs and certificates.
@@ -52,26 +57,60 @@ impl ExternalEtcd {
     }
 }
 
-impl Installer<'_> {
-    /// Writes CA and login of the external etcd, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// If the host cannot be written.
-    pub(crate) async fn put_etcd_login(&self, master: &Machine<'_>) -> Result<(), DriverError> {
-        let Some(etcd) = &self.plan.external_etcd else {
-            return Ok(());
-        };
-        for (name, text) in [
-            ("ca.crt", etcd.ca.as_str()),
-            ("client.crt", &etcd.certificate),
-            ("client.key", etcd.private_key.reveal()),
-        ] {
-            let file = Upload::new(format!("{FOLDER}/{name}"), text);
-            master.put(file, "init").await?;
-        }
-        Ok(())
+/// Writes CA and login of the external etcd, if there is one.
+///
+/// # Errors
+///
+/// If the host cannot be written.
+pub(crate) async fn put_login(host: &Machine<'_>) -> Result<(), DriverError> {
+    let Some(etcd) = &host.plan.external_etcd else {
+        return Ok(());
+    };
+    for (name, text) in [
+        ("ca.crt", etcd.ca.as_str()),
+        ("client.crt", &etcd.certificate),
+        ("client.key", etcd.private_key.reveal()),
+    ] {
+        let file = Upload::new(format!("{FOLDER}/{name}"), text);
+        host.put(file, PHASE).await?;
     }
+    Ok(())
+}
+
+/// What the login is called, and when the one on the host expires; none if there is none, or it is no certificate.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub(crate) async fn login_expiry(
+    host: &Machine<'_>,
+) -> Result<Option<(String, Value)>, DriverError> {
+    if host.plan.external_etcd.is_none() {
+        return Ok(None);
+    }
+    let date = expiry_on(host).await?;
+    Ok(date.map(|date| (LOGIN.to_owned(), date.into())))
+}
+
+async fn expiry_on(host: &Machine<'_>) -> Result<Option<String>, DriverError> {
+    let certificate = host.run(PHASE, &format!("cat {FOLDER}/client.crt")).await?;
+    Ok(expiry(&certificate.stdout))
+}
+
+/// Writes the login of the request, if there is one that expires later than that on the host.
+///
+/// # Errors
+///
+/// If the host cannot be read or written.
+pub(crate) async fn renew_login(host: &Machine<'_>) -> Result<(), DriverError> {
+    let Some(etcd) = &host.plan.external_etcd else {
+        return Ok(());
+    };
+    // All times are in UTC and of one format, so that their order is that of their texts.
+    if expiry(&etcd.certificate) > expiry_on(host).await? {
+        put_login(host).await?;
+    }
+    Ok(())
 }
 
 /// Refuses a snapshot of an etcd that is not the VNF's.

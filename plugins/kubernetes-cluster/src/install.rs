@@ -21,7 +21,7 @@ use crate::join::{Joins, NodeBefore};
 use crate::join_tokens::{ControlPlane, TOKENS, control_plane, random_token};
 use crate::machine::{FOLDER, Facts, Machine};
 use crate::plan::Plan;
-use crate::{addons, built_in, config, smoke_test};
+use crate::{addons, built_in, config, external_etcd, smoke_test};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join};
 use futures::lock::Mutex;
@@ -115,7 +115,7 @@ impl Installer<'_> {
         );
         self.serve_endpoint_for_init(master, facts.kubeadm())
             .await?;
-        self.put_etcd_login(master).await?;
+        external_etcd::put_login(master).await?;
         let line = format!("kubeadm init --config {path} --skip-token-print");
         master.step_with("init", (&path, &text), &line).await?;
         Ok(token)

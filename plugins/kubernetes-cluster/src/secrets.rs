@@ -50,9 +50,24 @@ pub(crate) fn ca_hash(pem: &str) -> Option<String> {
     Some(format!("sha256:{}", hex::encode(digest)))
 }
 
+/// When a certificate expires, in UTC, as kubeadm writes it: `2027-01-01T00:00:00Z`; `None` if `pem` is not a certificate.
+pub(crate) fn expiry(pem: &str) -> Option<String> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
+    let at = pem.parse_x509().ok()?.validity().not_after.to_datetime();
+    Some(format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ca_hash, redact};
+    use super::{ca_hash, expiry, redact};
     use vnfm_plugin_sdk::Secret;
 
     #[test]
@@ -72,5 +87,6 @@ mod tests {
             None
         );
         assert_eq!(ca_hash("nonsense"), None);
+        assert_eq!(expiry("nonsense"), None);
     }
 }

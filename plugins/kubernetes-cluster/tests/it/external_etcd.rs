@@ -55,6 +55,40 @@ async fn one_control_plane_is_enough_and_the_others_are_healed_together() {
     assert!(!lab.texts().contains("planted key"));
 }
 
+/// Nothing of the cluster renews it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_expiry_of_its_login_is_shown_and_a_renewal_of_certificates_writes_another() {
+    let other = Lab::new().await;
+    other.install().await.unwrap();
+    let certificate = other.cluster().ca_pem();
+    let lab = Lab::with_control_planes(THREE).await;
+    let install = with_etcd(lab.installation(), etcd());
+    lab.run(install, None).await.unwrap().unwrap();
+    let mut changed = etcd();
+    changed["certificate"] = json!(certificate);
+    // The last one has the login of the installation, as a request without one.
+    let requests = [
+        ("renew_certificates", &changed),
+        ("check", &changed),
+        ("renew_certificates", &etcd()),
+    ];
+    for (action, login) in requests {
+        lab.forget_checkpoints();
+        let mut request = with_etcd(lab.installation(), login.clone());
+        request.hook = "operate_end".into();
+        let params = &mut request.additional_params;
+        params.insert("cluster_action".into(), json!(action));
+        let shown = lab.run(request, None).await.unwrap().unwrap();
+        for node in THREE {
+            assert_eq!(lab.text(node, &format!("{FOLDER}/client.crt")), certificate);
+            let dates = &shown.metadata["certificateExpiry"][*node];
+            let date = dates["external-etcd-client"].as_str().unwrap();
+            assert!(date.starts_with("20") && date.ends_with("Z"), "{dates}");
+            assert_eq!(date.len(), "2027-01-01T00:00:00Z".len());
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_those_of_its_operator() {
     let lab = Lab::with_control_planes(THREE).await;
