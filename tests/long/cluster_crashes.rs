@@ -30,6 +30,8 @@ const FIVE: [&str; 5] = [
 /// A host that no operation replaces.
 const CLIENT: &str = "workernode-0";
 const DEATHS: usize = 10;
+/// Every other point kills the hook's process, if one runs at that moment.
+const LEAST_OF_HOOKS: usize = 1;
 /// How long an operation with crashes may take.
 const CRASHED: Duration = Duration::from_mins(40);
 /// The minimum number of crash points of an operation that can be repeated: twice the same one. Those that it does not reach would
@@ -91,6 +93,11 @@ fn crash_in(scenario: &mut Scenario, what: &str, course: &[usize], operations: &
     let (retries, points) = (crashes.retried, crashes.crashed_at.join("\n"));
     println!("{what}: {served} requests of VNF-B served, {retries} retries; killed at\n{points}");
     assert_eq!(crashes.crashed_at.len(), DEATHS);
+    let of_hooks = crashes
+        .crashed_at
+        .iter()
+        .filter(|at| at.starts_with("hook"));
+    assert!(of_hooks.count() >= LEAST_OF_HOOKS, "{points}");
     assert_eq!(failed, "", "failed requests during {what}");
     assert_intact(scenario);
 }
