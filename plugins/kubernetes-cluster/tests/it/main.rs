@@ -15,6 +15,8 @@ mod catalogue;
 #[cfg(test)]
 mod clocks;
 #[cfg(test)]
+mod control_plane_scaling;
+#[cfg(test)]
 mod control_planes;
 #[cfg(test)]
 mod crash;
