@@ -84,7 +84,10 @@ fn a_smoke_test_says_that_pods_do_not_reach_other_nodes() {
         "{detail}"
     );
     worker.inside(&format!("iptables {repair}"));
-    let retried = scenario.testbed.server.run(&["op", "retry", &op, "--watch"]);
+    let retried = scenario
+        .testbed
+        .server
+        .run(&["op", "retry", &op, "--watch"]);
     assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
     let left = scenario.inside.kubectl("get namespaces -o name").unwrap();
     assert!(!left.contains("smoke-test"), "{left}");

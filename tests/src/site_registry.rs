@@ -58,7 +58,7 @@ impl SiteRegistry {
             child,
             address: String::new(),
         };
-        registry.address = listening.recv_timeout(STARTED).expect("no registry");
+        registry.address = listening.recv_timeout(STARTED).unwrap();
         registry
     }
 
