@@ -77,7 +77,7 @@ pub(crate) async fn put_login(host: &Machine<'_>) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// What the login is called, and when the one on the host expires; none if there is none, or it is no certificate.
+/// What the login is called, and when the one on the host expires; `None` without an etcd outside, or if it is not a certificate.
 ///
 /// # Errors
 ///
