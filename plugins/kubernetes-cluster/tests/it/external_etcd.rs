@@ -82,9 +82,11 @@ async fn the_expiry_of_its_login_is_shown_and_a_renewal_of_certificates_writes_a
         for node in THREE {
             assert_eq!(lab.text(node, &format!("{FOLDER}/client.crt")), certificate);
             let dates = &shown.metadata["certificateExpiry"][*node];
-            let date = dates["external-etcd-client"].as_str().unwrap();
-            assert!(date.starts_with("20") && date.ends_with('Z'), "{dates}");
-            assert_eq!(date.len(), "2027-01-01T00:00:00Z".len());
+            // The simulated authority's certificate is valid for that long.
+            assert_eq!(
+                dates["external-etcd-client"], "4096-01-01T00:00:00Z",
+                "{dates}"
+            );
         }
     }
 }
