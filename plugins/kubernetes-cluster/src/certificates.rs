@@ -178,10 +178,10 @@ pub(crate) async fn resume(cx: &HookContext, plan: &Plan) -> Result<(), DriverEr
 /// `clocks-differ`, as certificates may only seem to have expired; `certificates-failed` if kubeadm cannot renew them, or etcd
 /// does not respond afterwards.
 pub(crate) async fn renew_expired(cx: &HookContext, plan: &Plan) -> Result<(), DriverError> {
+    clocks::check(cx, plan, &plan.control_planes).await?;
     if plan.script().is_some() {
         return Ok(());
     }
-    clocks::check(cx, plan, &plan.control_planes).await?;
     let id = &operation_id(cx, plan, RENEWAL).await?;
     let renewed = plan.control_planes.iter().map(|node| async move {
         let host = Machine::new(cx, plan, node);
